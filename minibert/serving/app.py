@@ -719,7 +719,9 @@ def _add_openai(app: FastAPI, service: Service) -> None:
             {"object": "embedding", "index": index, "embedding": embedding}
             for index, embedding in enumerate(_encoded(vectors, kind, body.encoding_format))
         ]
-        return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
+        # the clients of Mistral need it
+        about = {"id": request.scope["minibert"]["id"], "object": "list"}
+        return _reply({**about, "data": data, **_usage(answer)}, answer)
 
     @app.post("/pooling")
     async def pooling(body: PoolingRequest, request: Request) -> Response:

@@ -91,6 +91,8 @@ def problem(
 ) -> Response:
     """Return an error in the format of OpenAI below /v1, else of text-embeddings-inference.
 
+    The clients of Voyage, whose routes are below /v1, too, read `detail`.
+
     Args:
         path: Path of the request in the application.
         status: Status code of the response.
@@ -104,7 +106,7 @@ def problem(
     content: dict[str, Any] = {"error": message, "error_type": kind}
     if path.startswith("/v1/"):
         error = {"message": message, "type": kind, "param": None, "code": None}
-        content = {"error": error}
+        content = {"error": error, "detail": message}
     return Response(to_json(content), status, dict(headers or {}), "application/json")
 
 

@@ -27,7 +27,7 @@ REASONS: dict[int | str, str] = {
 OF_BODIES = ("408", "413", "422", "429", "500", "503")
 OF_KEYS = ("401",)
 
-# As in text-embeddings-inference, and as in OpenAI's API below /v1
+# As in text-embeddings-inference, and as in the APIs of OpenAI and Voyage below /v1
 PROBLEM = {
     "type": "object",
     "required": ["error", "error_type"],
@@ -35,8 +35,9 @@ PROBLEM = {
 }
 PROBLEM_OF_OPENAI = {
     "type": "object",
-    "required": ["error"],
+    "required": ["error", "detail"],
     "properties": {
+        "detail": {"type": "string"},
         "error": {
             "type": "object",
             "required": ["message", "type"],
@@ -46,7 +47,7 @@ PROBLEM_OF_OPENAI = {
                 "param": {"type": "null"},
                 "code": {"type": "null"},
             },
-        }
+        },
     },
 }
 

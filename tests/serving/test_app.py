@@ -1385,6 +1385,15 @@ def test_saturated_scores_keep_the_order_of_the_logits(tmp_path: Path) -> None:
         assert [label["label"] for label in labels] == ["LABEL_1", "LABEL_2", "LABEL_0"]
 
 
+def test_what_clients_of_mistral_and_voyage_need(client: Any) -> None:
+    """Those of Mistral need an id in the response, and those of Voyage the detail of an error."""
+    answer = client.post("/v1/embeddings", json={"input": "hello"})
+    assert answer.json()["id"] == answer.headers["x-request-id"]
+    for body in ({"input": 3}, {"input": "hello", "model": "another"}):
+        refused = client.post("/v1/embeddings", json=body).json()
+        assert refused["detail"] == refused["error"]["message"]
+
+
 def test_documents_as_voyage_ranks_them(client: Any) -> None:
     body = {"query": "trees", "documents": TEXTS[:4], "return_documents": True}
     expected = client.post("/v1/rerank", json=body).json()
