@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 from conftest import CHECKOUT, tiny_config, with_reference
-from tiny_folder import WORDS, sentence_folder
+from tiny_folder import WORDS, classifier_folder, sentence_folder
 
-from minibert import SentenceEmbedder, nearest
+from minibert import CrossEncoder, SentenceEmbedder, nearest
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("ignore")]
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS]
@@ -237,8 +237,9 @@ def bare(folder: Path) -> SentenceEmbedder:
     return SentenceEmbedder.from_pretrained(folder, precision=None)
 
 
-def test_evaluators(folder: Path, bare: SentenceEmbedder) -> None:
+def test_evaluators(folder: Path, bare: SentenceEmbedder, tmp_path: Path) -> None:
     library = need("sentence_transformers")
+    reranker = classifier_folder(tmp_path / "reranker", 1)
     import sentence_transformers.evaluation as evaluation
     from sentence_transformers.util import mine_hard_negatives
 
@@ -266,10 +267,19 @@ def test_evaluators(folder: Path, bare: SentenceEmbedder) -> None:
 
     pairs = Dataset.from_dict({"question": a, "answer": b})
     options: Any = {"corpus": TEXTS, "num_negatives": 2, "range_max": 20, "verbose": False}
-    negatives, expected = (
-        mine_hard_negatives(pairs, model, **options).to_dict() for model in (ours, reference)
-    )
-    assert negatives == expected
+    cross_encoders = [
+        (None, None),
+        (CrossEncoder.from_pretrained(reranker), library.CrossEncoder(str(reranker), device="cpu")),
+    ]
+    for use_faiss in (False, True):
+        for cross_encoder, reference_encoder in cross_encoders:
+            options |= {"use_faiss": use_faiss, "relative_margin": 0.001}
+            ways = (ours, cross_encoder), (bare, cross_encoder), (reference, reference_encoder)
+            *negatives, expected = (
+                mine_hard_negatives(pairs, model, cross_encoder=scorer, **options).to_dict()
+                for model, scorer in ways
+            )
+            assert negatives == [expected, expected] and expected["question"]
 
 
 def test_setfit(folder: Path, tmp_path: Path) -> None:
