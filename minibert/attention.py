@@ -79,8 +79,7 @@ def merge_heads(contexts: list[Tensor], layout: Layout) -> Tensor:
     """
     # (batch, seq, heads, head_size), and then the heads side by side
     # Contiguous also where the heads are of size 1, as matrix products depend on it.
-    rows = [context.transpose(1, 2).contiguous() for context in contexts]
-    return layout.merge([row.flatten(-2) for row in rows])
+    return layout.merge([context.transpose(1, 2).contiguous().flatten(-2) for context in contexts])
 
 
 def eager_attention(

@@ -45,9 +45,6 @@ from minibert import inputs
 
 Layout = Union["PaddedLayout", "PackedLayout"]
 
-LayoutOrMask = Layout | Tensor | None
-"""A layout, or an attention mask in its place, as code written for transformers passes it."""
-
 
 class PaddedLayout:
     """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.

@@ -1,7 +1,7 @@
 """Keywords of transformers: without effect here, errors that say what to use, or unknown.
 
-The tables are those of the reference's `from_pretrained` and `save_pretrained`. Configs, `forward`
-and tokenizers have their own beside their classes.
+The tables are those of `from_pretrained`, `save_pretrained` and `forward`. Configs and tokenizers
+have their own beside their classes. A model that is passed none of them runs without this module.
 """
 
 from __future__ import annotations
@@ -99,6 +99,49 @@ SAVING: Keywords = {
     "create_pr": (ANYTHING, "nothing is uploaded"),
     "tags": (ANYTHING, "nothing is uploaded"),
 }
+
+MODEL: Keywords = {
+    "use_cache": (ANYTHING, "an encoder computes a text once and has nothing to keep"),
+    "num_items_in_batch": (
+        ANYTHING,
+        "the Trainer's count of labels, but BERT's losses are means of a batch",
+    ),
+    "past_key_values": (None, "it is for decoders, but an encoder computes every text at once."),
+    "encoder_hidden_states": (None, "it is for decoders, but minibert is an encoder."),
+    "encoder_attention_mask": (None, "it is for decoders, but minibert is an encoder."),
+    "head_mask": (
+        None,
+        "nor is it by transformers since version 5. Trace.switch_off_head switches a head off.",
+    ),
+}
+"""Of the `forward` of models."""
+
+PARTS: Keywords = {
+    **MODEL,
+    "past_key_value": MODEL["past_key_values"],
+    "layer_head_mask": MODEL["head_mask"],
+    "output_attentions": (False, "pass attend=eager_attention, which returns the probabilities."),
+    "output_hidden_states": (ANYTHING, "a layer has only its own"),
+    "return_dict": (ANYTHING, "what a part returns has one form"),
+    "cache_position": (None, "an encoder computes a text once and has nothing to keep."),
+    "position_ids": (None, "positions are added by the embeddings."),
+}
+"""Of the `forward` of the encoder, of layers and of their attention."""
+
+FOR_DECODERS = ("encoder_hidden_states", "encoder_attention_mask", "past_key_values", "use_cache")
+"""Arguments of transformers that follow the mask of a part, by position."""
+
+LAYERS: Keywords = {
+    "is_causal": (False, "minibert is an encoder."),
+    "is_cross_attention": (False, "minibert is an encoder."),
+}
+"""With which transformers builds layers and their attention."""
+
+EMBEDDINGS: Keywords = {
+    **MODEL,
+    "past_key_values_length": (0, "it is for decoders. Pass position_ids to count from elsewhere."),
+}
+"""Of the `forward` of the embeddings."""
 
 
 def drop_unused(options: Mapping[str, Any], known: Keywords = LOADING) -> dict[str, Any]:

@@ -158,8 +158,7 @@ def check_batch(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.keywords import check_unused
-        from minibert.compat.model_parts import MODEL
+        from minibert.compat.keywords import MODEL, check_unused
 
         check_unused("BertModel.forward", unused, MODEL)
     if layout.is_packed and output_attentions:
@@ -227,8 +226,7 @@ def check_ids(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.keywords import check_unused
-        from minibert.compat.model_parts import EMBEDDINGS
+        from minibert.compat.keywords import EMBEDDINGS, check_unused
 
         check_unused("BertEmbeddings.forward", unused, EMBEDDINGS)
     if inputs_embeds is None:

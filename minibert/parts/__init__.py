@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from minibert.inputs import check_ids
-from minibert.layouts import UNMASKED, Layout, LayoutOrMask, PackedLayout, PaddedLayout
+from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
 from minibert.util.errors import ArgumentError
 
 Forward = TypeVar("Forward", bound=Callable[..., Any])
+LayoutOrMask = Layout | Tensor | None
+"""A layout, or an attention mask in its place, as code written for transformers passes it."""
 
 
 def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
@@ -129,8 +131,7 @@ def _without_unused(
     owner: str, layout: LayoutOrMask, decoder: tuple[Any, ...], unused: dict[str, Any]
 ) -> LayoutOrMask:
     """Check arguments that only transformers has. Return the mask among them, or the layout."""
-    from minibert.compat.keywords import check_unused
-    from minibert.compat.model_parts import FOR_DECODERS, PARTS
+    from minibert.compat.keywords import FOR_DECODERS, PARTS, check_unused
 
     unused = {**dict(zip(FOR_DECODERS, decoder, strict=False)), **unused}
     mask = unused.pop("attention_mask", None)
