@@ -259,7 +259,7 @@ def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) 
     texts, tokens = amount(done.lines, "text"), amount(done.tokens, "token")
     sentence = f"{texts}, {tokens} written to {options.output}"
     if done.kept:
-        sentence += f", {done.kept} of the vectors kept from before"
+        sentence += f", {done.kept:,} of the vectors kept from before"
     if done.skipped:
         sentence += f", {amount(done.skipped, 'finished shard')} skipped"
     if done.overlong:

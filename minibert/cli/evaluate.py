@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from minibert.cli.loading import check_backend, check_device, source_of
@@ -104,9 +104,12 @@ def evaluate(options: argparse.Namespace) -> None:
 
     result = evaluate(model, None, file, **keywords_of(evaluate, options))
     if options.errors is not None:
+        from minibert.tasks.task import Mistake
         from minibert.text.write import write_rows
 
-        write_rows(options.errors, map(_error_row, result.errors), options.output_encoding)
+        columns = [column.name for column in fields(Mistake)]
+        rows = map(_error_row, result.errors)
+        write_rows(options.errors, rows, options.output_encoding, columns)
     if options.plot is not None:
         plot(result, options.plot)
     if options.json:

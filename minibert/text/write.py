@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ from minibert.util.errors import ArgumentError
 
 
 def write_rows(
-    path: str, rows: Iterable[Mapping[str, Any]], output_encoding: str | None = None
+    path: str,
+    rows: Iterable[Mapping[str, Any]],
+    output_encoding: str | None = None,
+    columns: Sequence[str] = (),
 ) -> int:
     """Write rows into a file, and return their number.
 
@@ -21,6 +24,7 @@ def write_rows(
         path: The file, a path or a URI. Its ending determines the format.
         rows: The columns of each row by name. All rows have those of the first.
         output_encoding: Encoding of a file of text. None: UTF-8.
+        columns: Columns of a table without any row, which has a header nevertheless.
 
     Raises:
         ValueError: No format of rows has this ending, or a value cannot stand in such a file, as a
@@ -37,7 +41,7 @@ def write_rows(
             yield row
 
     with Location(path).replacing() as temporary:
-        writer.write_rows(temporary, counted(), output_encoding or "utf-8")
+        writer.write_rows(temporary, counted(), output_encoding or "utf-8", columns)
     return count
 
 

@@ -130,6 +130,8 @@ def check_data(
     ]
     labels = files[0].labels
     notices = _truncation(files, max_length, positions)
+    for file, rows in zip(files, (train, dev, test), strict=True):
+        notices += _blank_texts(task, file, rows)
     notices += _similar_labels(labels)
     notices += [
         f"the label {label!r} looks like a value that is missing."
@@ -213,6 +215,14 @@ def _truncation(files: Iterable[FileReport], max_length: int, positions: int | N
             advice,
         )
     ]
+
+
+def _blank_texts(task: Task, file: FileReport, rows: Iterable[Row]) -> list[str]:
+    """A notice of texts that are empty, with the place of the first."""
+    if not file.blank_texts:
+        return []
+    first = next(row for row in rows if not all(map(str.strip, task.texts_of(row))))
+    return [f"blank texts of {file.name}: {file.blank_texts:,}, the first in {first.place}."]
 
 
 def _similar_labels(labels: Iterable[str]) -> list[str]:

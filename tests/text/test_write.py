@@ -126,6 +126,19 @@ def test_a_first_row_without_columns_counts(tmp_path, ending):
         write_rows(str(tmp_path / f"rows{ending}"), [{}, {"text": "a"}])
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow", "jsonl"])
+def test_a_table_without_rows_has_its_columns(tmp_path, ending):
+    path = tmp_path / f"rows.{ending}"
+    if ending in ("parquet", "arrow"):
+        pytest.importorskip("pyarrow")
+    assert write_rows(str(path), [], columns=["text", "id"]) == 0
+    with pytest.raises(ValueError, match="there is no text"):
+        list(read(path, Table(id="id")))
+    if ending in ("csv", "tsv"):
+        delimiter = {"csv": ",", "tsv": "\t"}[ending]
+        assert path.read_text(encoding="utf-8") == f"text{delimiter}id\n"
+
+
 @pytest.mark.parametrize("encoding", ["cp949", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
 def test_rows_are_written_in_an_encoding(tmp_path, ending, encoding):

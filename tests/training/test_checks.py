@@ -106,6 +106,11 @@ def test_labels_that_may_be_mistakes(labels: list[Any], notice: str) -> None:
     assert notice in notices(rows(*((f"a{index}", label) for index, label in enumerate(labels))))
 
 
+def test_a_blank_text_is_named_with_its_place(tmp_path: Path) -> None:
+    file = write(tmp_path / "data.csv", "text,label\na,x\n,y\nb,y\n  ,x\n")
+    assert f"blank texts of train: 2, the first in {file}, line 3." in notices(TASK.read(file))
+
+
 def test_overlaps_and_conflicts_of_train_and_dev_give_notices() -> None:
     train = rows(("a", "x"), ("b", "y"), ("b", "x"), ("c", "y"))
     text = notices(train, rows(("a", "x"), ("z", "x")))

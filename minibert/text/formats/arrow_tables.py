@@ -126,17 +126,23 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
             request.check_columns(opened.schema.names)
             yield opened
 
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
+    def write_rows(
+        self,
+        path: Path,
+        rows: Iterator[Mapping[str, Any]],
+        encoding: str,
+        columns: Sequence[str] = (),
+    ) -> None:
         """Write rows. The types of the columns are those of all rows."""
         arrow = need("pyarrow", "parquet", f"Writing .{self.name}")
-        columns, rows = with_columns(rows)
+        columns, rows = with_columns(rows, columns)
 
         def table(group: list[Mapping[str, Any]], schema: Any = None) -> Any:
             return arrow.table(
                 {name: [row.get(name) for row in group] for name in columns}, schema=schema
             )
 
-        schema = arrow.schema([])
+        schema = table([]).schema
         try:
             # the last row decides the types, too: the rows wait in a file until these are known
             with tempfile.TemporaryFile(dir=path.parent) as waiting:

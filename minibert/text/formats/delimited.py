@@ -68,9 +68,15 @@ class Delimited(RowFormat, RowWriter):
                 reason = Message(reason, ". If fields stand between quotation marks, pass ", QUOTED)
             yield "line", number, record, content, reason
 
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
+    def write_rows(
+        self,
+        path: Path,
+        rows: Iterator[Mapping[str, Any]],
+        encoding: str,
+        columns: Sequence[str] = (),
+    ) -> None:
         """Write a header and a line for each row."""
-        columns, rows = with_columns(rows)
+        columns, rows = with_columns(rows, columns)
         if columns and columns[0].startswith("\ufeff"):
             raise ValueError(
                 f"the column {columns[0]!r:.80} begins with a byte order mark, which readers take "

@@ -148,13 +148,20 @@ class RowWriter(Format):
     is_binary = False
 
     @abstractmethod
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
+    def write_rows(
+        self,
+        path: Path,
+        rows: Iterator[Mapping[str, Any]],
+        encoding: str,
+        columns: Sequence[str] = (),
+    ) -> None:
         """Write rows.
 
         Args:
             path: The file.
             rows: The columns of each row by name.
             encoding: Encoding of a file of text.
+            columns: Columns of a table without any row.
 
         Raises:
             ValueError: The format, or the encoding, cannot express a value.
@@ -212,9 +219,9 @@ def text_writer(path: Path, encoding: str) -> Iterator[TextIO]:
 
 
 def with_columns(
-    rows: Iterator[Mapping[str, Any]],
+    rows: Iterator[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
-    """Return the columns of the first row, and an iterator of all rows.
+    """Return the columns of the first row, or else `columns`, and an iterator of all rows.
 
     The iterator raises a ValueError at a row with a column that the first row lacks. A row may lack
     columns of the first.
@@ -232,4 +239,4 @@ def with_columns(
                     )
             yield row
 
-    return list(first), checked()
+    return list(first) if head else list(columns), checked()

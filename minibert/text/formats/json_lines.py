@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,13 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
         """Ranges of bytes."""
         return bounds_of_lines(request, size, part_bytes)
 
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
+    def write_rows(
+        self,
+        path: Path,
+        rows: Iterator[Mapping[str, Any]],
+        encoding: str,
+        columns: Sequence[str] = (),
+    ) -> None:
         """Write a line for each row."""
         with text_writer(path, encoding) as file:
             for row in rows:
