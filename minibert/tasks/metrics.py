@@ -51,10 +51,8 @@ def is_lower_better(metric: str) -> bool:
 
 def ratio(part: Any, whole: Any) -> Floats:
     """`part / whole`, and 0 where the whole is 0."""
-    part = np.asarray(part, dtype=np.float64)
-    whole = np.asarray(whole, dtype=np.float64)
-    result: Floats = np.zeros(np.broadcast(part, whole).shape)
-    np.divide(part, whole, out=result, where=whole != 0)
+    result: Floats = np.zeros(np.shape(whole))
+    np.divide(part, whole, out=result, where=np.not_equal(whole, 0))
     return result
 
 
@@ -141,7 +139,7 @@ def area_under_curve(labels: Any, scores: Any) -> float:
         scores: (rows, classes).
     """
     expected = np.asarray(labels, dtype=bool)
-    values = np.asarray(scores, dtype=np.float64)
+    values = np.asarray(scores)
     positives = expected.sum(0)
     areas = []
     for index in np.flatnonzero((positives > 0) & (positives < len(expected))).tolist():
@@ -170,7 +168,7 @@ def mean_average_precision(labels: Any, scores: Any) -> float:
 
 
 def _average_precision(expected: npt.NDArray[np.bool_], scores: Floats) -> float:
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores)
     # rows of equal scores are predicted together
     last_of_equal = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
     hits = np.cumsum(expected[order])[last_of_equal]
@@ -191,7 +189,7 @@ def ranking_scores(labels: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) ->
     Returns:
         Both are 0 if no document is relevant.
     """
-    relevance = np.maximum(0, np.asarray(labels, dtype=np.float64))
+    relevance = np.maximum(0, labels)
     values = np.asarray(scores, dtype=np.float64)
     if not relevance.any():
         return np.zeros(2)
@@ -212,7 +210,7 @@ def ranking_scores(labels: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) ->
 
 def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
     """Correlations, mean squared error and mean absolute error."""
-    errors = np.asarray(predictions, dtype=np.float64) - np.asarray(labels, dtype=np.float64)
+    errors = np.subtract(predictions, labels, dtype=np.float64)
     return {
         **correlations(labels, predictions),
         "mse": float(np.square(errors).mean()),
@@ -350,11 +348,10 @@ def _agreement(answer: str, prediction: str) -> tuple[float, float]:
     """Whether two answers have the same words, 0 or 1, and the F1 of the words in common."""
     expected = _words(answer)
     predicted = _words(prediction)
-    exact = float(expected == predicted)
-    if not expected or not predicted:
-        return exact, exact
+    if expected == predicted:  # also where neither has any
+        return 1.0, 1.0
     common = sum((Counter(expected) & Counter(predicted)).values())
-    return exact, 2 * common / (len(expected) + len(predicted))
+    return 0.0, 2 * common / (len(expected) + len(predicted))
 
 
 def _words(text: str) -> list[str]:
