@@ -13,6 +13,7 @@ from sklearn.metrics import (
     f1_score,
     log_loss,
     matthews_corrcoef,
+    precision_recall_fscore_support,
     roc_auc_score,
 )
 
@@ -20,7 +21,11 @@ from minibert.encoders.rows.entity_tags import EntitySpan, entity_spans
 from minibert.tasks.metrics import (
     answer_scores,
     area_under_curve,
+    class_scores_of_counts,
     classification_scores,
+    confusion_counts,
+    confusion_matrix,
+    entity_counts,
     entity_scores,
     entity_scores_of_counts,
     is_lower_better,
@@ -43,6 +48,23 @@ def test_classification() -> None:
 def test_a_class_that_does_not_occur_is_left_out_of_the_mean() -> None:
     assert classification_scores([0, 2], [0, 2])["f1"] == 1
     assert entity_scores_of_counts(np.array([[1.0, 0], [1, 0], [1, 0]]))["macro_f1"] == 1
+    # one that is only predicted occurs, with an F1 of 0
+    assert classification_scores([0, 0], [0, 1])["f1"] == pytest.approx((2 / 3 + 0) / 2)
+    # ranks need rows with and without the class
+    assert area_under_curve([[1, 0, 1], [0, 0, 1]], [[2, 1, 1], [1, 2, 2]]) == 1
+
+
+def test_the_scores_of_each_class_are_those_of_sklearn() -> None:
+    labels, predictions = [0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 2, 0]
+    counts = confusion_counts(confusion_matrix(labels, predictions, 4))
+    expected = precision_recall_fscore_support(
+        labels, predictions, labels=range(4), zero_division=0
+    )
+    scores = class_scores_of_counts(list("abcd"), counts)
+    assert [score.label for score in scores] == list("abcd")
+    columns = zip(*[(s.precision, s.recall, s.f1, s.support) for s in scores], strict=True)
+    for column, reference in zip(columns, expected, strict=True):
+        assert column == pytest.approx(reference.tolist())
 
 
 def test_which_metrics_are_best_when_lowest() -> None:
@@ -51,7 +73,7 @@ def test_which_metrics_are_best_when_lowest() -> None:
 
 
 def test_lists_of_0_and_1_are_those_of_booleans() -> None:
-    labels, predictions = [[1, 0], [0, 1], [1, 1]], [[1, 1], [0, 1], [1, 0]]
+    labels, predictions = [[1, 0], [0, 1], [1.0, 1]], [[1, 1], [0, 1], [1.0, 0]]
     expected = multi_label_scores(np.array(labels) > 0, np.array(predictions) > 0)
     assert multi_label_scores(labels, predictions) == expected
     scores = [[3, 1], [2, 2], [5, 0]]
@@ -59,8 +81,21 @@ def test_lists_of_0_and_1_are_those_of_booleans() -> None:
         assert metric(labels, scores) == metric(np.array(labels) > 0, np.array(scores, float))
 
 
+def test_numbers_of_any_type_are_computed_as_doubles() -> None:
+    rng = np.random.default_rng(0)
+    labels, predictions = rng.normal(size=(2, 50)).astype(np.float32)
+    expected = regression_scores(labels.astype(np.float64), predictions.astype(np.float64))
+    assert regression_scores(labels, predictions) == expected
+    relevance, scores = rng.integers(0, 3, (2, 12), dtype=np.uint8)  # without negative numbers
+    expected_ranking = ranking_scores(relevance.tolist(), scores.tolist())
+    assert ranking_scores(relevance, scores).tolist() == expected_ranking.tolist()
+    rows = relevance[:, None], scores[:, None]
+    expected_precision = mean_average_precision(*(values.tolist() for values in rows))
+    assert mean_average_precision(*rows) == expected_precision
+
+
 def test_answers_of_one_kind_have_no_scores_by_kind() -> None:
-    agreements = np.array([[1.0, 1.0], [0.0, 0.5]])
+    agreements = np.array([[1.0, 0.0], [0.0, 0.5]])
     assert scores_by_answer(agreements, np.array([True, True])) == {}
     assert scores_by_answer(agreements, np.array([False, False])) == {}
     assert scores_by_answer(agreements, np.array([False, True])) == {
@@ -68,6 +103,22 @@ def test_answers_of_one_kind_have_no_scores_by_kind() -> None:
         "has_answer_f1": 0.5,
         "no_answer_exact_match": 1,
     }
+
+
+def test_there_are_as_many_predictions_as_labels() -> None:
+    for predictions in ([], [["O"]] * 2):
+        with pytest.raises(ValueError):
+            entity_scores([["O"]], predictions)
+        with pytest.raises(ValueError):
+            answer_scores([["tea"]], [str(words) for words in predictions])
+    with pytest.raises(ValueError):
+        class_scores_of_counts(["a"], np.ones((3, 2)))
+
+
+def test_a_correlation_is_1_at_most_whatever_is_rounded() -> None:
+    for values in np.random.default_rng(0).normal(size=(100, 7)):
+        assert regression_scores(values, 3 * values)["pearson"] <= 1
+        assert regression_scores(values, -3 * values)["pearson"] >= -1
 
 
 def test_regression_has_rank_and_linear_correlation() -> None:
@@ -128,6 +179,12 @@ def test_where_entities_begin_and_end(
         pytest.approx(recall),
     )
     assert scores["f1"] == pytest.approx(2 * precision * recall / max(1e-9, precision + recall))
+
+
+def test_entities_are_counted_in_each_sentence() -> None:
+    kinds, counts = entity_counts([["B-PER", "B-PER"], ["O"]], [["B-PER", "O"], ["B-LOC"]])
+    assert kinds == ["LOC", "PER"]
+    assert counts.tolist() == [[[0, 1], [0, 1], [0, 2]], [[0, 0], [1, 0], [0, 0]]]
 
 
 def test_an_entity_in_another_sentence_does_not_count() -> None:
@@ -309,6 +366,7 @@ def test_reciprocal_ranks() -> None:
     assert ranking_scores([1, 0, 0], [0.5, 0.5, 0.5])[0] == 0.5  # the second of three on average
     assert ranking_scores([1, 1], [0.5, 0.5])[0] == 1.0
     assert ranking_scores([0, 0], [0.5, 0.1]).tolist() == [0.0, 0.0]
+    assert ranking_scores([0] * 9 + [1], list(range(10, 0, -1)))[0] == 0.1
     assert ranking_scores([0] * 10 + [1], list(range(11, 0, -1)))[0] == 0.0  # behind the tenth
 
 
@@ -388,6 +446,7 @@ def test_what_metric_names_of_several_labels_is_the_score_of_sklearn(seed: int) 
     assert {name: computed[name] for name in reference} == pytest.approx(reference)
 
 
-def test_matthews_of_a_single_prediction_is_0() -> None:
+def test_scores_that_are_not_defined() -> None:
+    assert mean_average_precision([[0], [0]], [[1], [2]]) == 0
     assert matthews_correlation([0, 1, 1], [1, 1, 1]) == 0
     assert np.isnan(area_under_curve([[True], [True]], [[0.1], [0.2]]))
