@@ -22,6 +22,7 @@ from minibert import (
     similarity,
 )
 from minibert.cli import main
+from minibert.encoders.arithmetic.quantization import quantize
 from minibert.encoders.arithmetic.search import METRICS, Metric, pairwise_similarity
 from minibert.encoders.arithmetic.steps import Normalize
 
@@ -129,6 +130,17 @@ class TestNearest:
         np.testing.assert_allclose(
             [[hit["score"] for hit in row] for row in hits], scores, atol=1e-5
         )
+
+    @pytest.mark.parametrize("dtype", ["int8", "uint8"])
+    @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy, list])
+    def test_quantized_vectors(self, dtype: Any, kind: Any) -> None:
+        """Their codes have other similarities: sentence-transformers raises an error, too."""
+        vectors = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)
+        codes = kind(quantize(vectors, dtype))
+        for a, b in ((codes, vectors), (vectors, codes), (codes, codes)):
+            for compare in (nearest, similarity, semantic_search, pairwise_similarity):
+                with pytest.raises(ValueError, match=f"vectors should be .*, not {dtype}"):
+                    compare(a, b)
 
     @pytest.mark.parametrize(
         ("vectors", "message"),

@@ -34,7 +34,8 @@ def quantize(vectors: Vectors, precision: str, ranges: Vectors | None = None) ->
         if len(vectors) == 1:
             raise ValueError(
                 f"a single vector has no ranges for {precision}: encode many texts together, or "
-                "pass ranges."
+                "quantize its float32 vector with the ranges of many, by "
+                "minibert.encoders.arithmetic.quantization.quantize(vectors, precision, ranges)."
             )
         ranges = np.zeros((2, 1), np.float32)
         if len(vectors):

@@ -21,6 +21,8 @@ BLOCK_SCORES = 2**24
 # upper bound on the rounding difference between two summation orders of the product of two float32
 # vectors, as a share of the product of their lengths
 ROUNDING = 1e-5
+# what `quantize` makes of vectors: numbers of steps, or eight bits in a byte
+CODES = ("int8", "uint8")
 
 
 class Hit(TypedDict):
@@ -66,7 +68,7 @@ def similarity(a: Any, b: Any, metric: Metric = "cosine") -> NDArray[np.float32]
         (n, m) float32.
 
     Raises:
-        ValueError: Vectors of different dimensions, or an unknown metric.
+        ValueError: Vectors of different dimensions, quantized ones, or an unknown metric.
     """
     left, right = _comparable(a, b, metric)
     return METRICS[metric](left, right)
@@ -120,7 +122,8 @@ def nearest(
         order of the corpus, and similarities that are not numbers last.
 
     Raises:
-        ValueError: `top_k` below 1, vectors of different dimensions, or another metric.
+        ValueError: `top_k` below 1, vectors of different dimensions, quantized ones, or another
+            metric.
     """
     check_count("top_k", top_k)
     check_metric("metric", metric)
@@ -270,6 +273,14 @@ def _matrix(vectors: Any) -> Vectors:
 
 
 def _array(vectors: Any) -> Any:
+    dtype = str(getattr(vectors, "dtype", None)).removeprefix("torch.")
+    if dtype in CODES:
+        raise ArgumentError(
+            "vectors",
+            f"should be floating-point numbers, not {dtype}: the similarity of quantized vectors "
+            "is not that of their codes. Compare codes by faiss, or the vectors before they are "
+            "quantized.",
+        )
     if hasattr(vectors, "detach"):
         return vectors.detach().cpu().float().numpy()
     return vectors
