@@ -61,11 +61,15 @@ calls = st.fixed_dictionaries(
         "embeds": st.booleans(),
         "types": st.booleans(),
         "positions": st.booleans(),
+        "one_row": st.booleans(),
+        "ids": st.sampled_from([torch.int64, torch.int64, torch.int32]),
         "labels": st.booleans(),
         "hidden_states": st.booleans(),
+        "attentions": st.booleans(),
+        "return_dict": st.sampled_from([None, True, False]),
         "checkpointing": st.booleans(),
-        "dtype": st.sampled_from(["float32", "float64", "bfloat16"]),
-        "autocast": st.sampled_from([None, None, torch.bfloat16]),
+        "dtype": st.sampled_from(["float32", "float64", "bfloat16", "float16"]),
+        "autocast": st.sampled_from([None, None, torch.bfloat16, torch.float16]),
     }
 )
 
@@ -98,9 +102,10 @@ def batch_of(head: str, fields: dict[str, Any], call: dict[str, Any]) -> dict[st
     dtype = getattr(torch, call["dtype"])
     if call["embeds"]:
         shape = (*lead, seq, fields["hidden_size"])
-        arguments["inputs_embeds"] = torch.randn(shape, generator=generator).to(dtype)
+        states = torch.randn(shape, generator=generator).to(dtype)
+        arguments["inputs_embeds"] = states.requires_grad_(call["train"])
     else:
-        arguments["input_ids"] = whole(fields["vocab_size"], *lead, seq)
+        arguments["input_ids"] = whole(fields["vocab_size"], *lead, seq).to(call["ids"])
     lengths = 1 + whole(seq, *lead)
     visible = (torch.arange(seq) < lengths[..., None]).long()
     if call["mask"] == "integers" or (call["mask"] != "none" and len(lead) == 2):
@@ -119,10 +124,14 @@ def batch_of(head: str, fields: dict[str, Any], call: dict[str, Any]) -> dict[st
         if call["mask"] == "additive" or call["attn_implementation"] == "eager":
             offsets = torch.zeros(rows.shape, dtype=dtype)
             arguments["attention_mask"] = offsets.masked_fill(~rows, torch.finfo(dtype).min)
+    # of all texts, but not of all choices, which transformers flattens first
+    rows_of_ids = (1,) if call["one_row"] and len(lead) == 1 else lead
     if call["types"]:
-        arguments["token_type_ids"] = whole(fields["type_vocab_size"], *lead, seq)
+        types = whole(fields["type_vocab_size"], *rows_of_ids, seq)
+        arguments["token_type_ids"] = types.to(call["ids"])
     if call["positions"] and len(lead) == 1:
-        arguments["position_ids"] = whole(fields["max_position_embeddings"], *lead, seq)
+        positions = whole(fields["max_position_embeddings"], *rows_of_ids, seq)
+        arguments["position_ids"] = positions.to(call["ids"])
     if not call["labels"]:
         return arguments
     tokens = whole(3, batch, seq) - 1
@@ -155,16 +164,25 @@ def step(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any]) 
     arguments = batch_of(head, fields, call)
     seed(1)
     enabled = call["autocast"] is not None
+    options = {"output_hidden_states": call["hidden_states"]}
+    if call["return_dict"] is not None:  # transformers reads None as False, a known difference
+        options["return_dict"] = call["return_dict"]
+    if call["attentions"] and call["attn_implementation"] == "eager":
+        options["output_attentions"] = True
     with torch.autocast("cpu", call["autocast"] or torch.bfloat16, enabled=enabled):
-        output = model(**arguments, output_hidden_states=call["hidden_states"])
-    values = dict(output.items())
-    loss = values.get("loss")
-    if loss is None:
-        first = next(iter(values.values()))
-        loss = first.float().pow(2).sum()
+        output = model(**arguments, **options)
+    named = not isinstance(output, tuple)
+    values = dict(output.items()) if named else dict(enumerate(output))
+    if head == "BertModel" and options.get("output_attentions"):  # a known difference
+        values.pop("cross_attentions" if named else 3 + call["hidden_states"], None)
+    loss = next(iter(values.values()))
+    if not call["labels"]:
+        loss = loss.float().pow(2).sum()
     if loss.requires_grad:
         loss.backward()
     gradients = {name: p.grad for name, p in sorted(model.named_parameters())}
+    if "inputs_embeds" in arguments:
+        gradients["inputs_embeds"] = arguments["inputs_embeds"].grad
     return values, {name: grad for name, grad in gradients.items() if grad is not None}
 
 
