@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,162 @@ from minibert import SentenceEmbedder
 from minibert.tokenization.added import AddedToken
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SMALL: dict[str, Any] = {
+    "vocab_size": 8,
+    "hidden_size": 4,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "intermediate_size": 6,
+    "max_position_embeddings": 6,
+}
 
 
-def boolean_masks_differ() -> bool:
-    """Whether transformers still adds a boolean mask of four dimensions under eager attention."""
+def libraries() -> tuple[Any, Any]:
+    return minibert, importlib.import_module("transformers")
+
+
+def small(library: Any, head: str = "BertModel", **fields: Any) -> Any:
+    """A small model of a library, the same one of both."""
+    torch.manual_seed(0)
+    return getattr(library, head)(library.BertConfig(**SMALL, **fields)).eval()
+
+
+def outcomes(program: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """What a program on a library does with both: its result, or the type `Failure`."""
+    found, expected = (outcome(lambda library=library: program(library)) for library in libraries())
+    return tuple(Failure if isinstance(x, Failure) else x for x in (found, expected))
+
+
+def only_here(program: Callable[[Any], Any], fails: bool = True) -> bool:
+    """Whether a program raises an error only here, or only in transformers."""
+    found, expected = outcomes(program)
+    failed, worked = (found, expected) if fails else (expected, found)
+    return failed is Failure and worked is not Failure
+
+
+def masks_are_added() -> bool:
+    """Whether transformers still adds a mask of four dimensions under eager attention."""
     importlib.import_module("transformers")
     pair = with_reference("BertModel", tiny_config(attn_implementation="eager"))
     ids, mask = torch.tensor([[1, 7, 2]]), torch.tensor([[[[True, True, False]]]])
-    states = [model(ids, attention_mask=mask).last_hidden_state for model in pair]
-    return not torch.equal(*states)
+    return not any(
+        torch.equal(*(model(ids, attention_mask=values).last_hidden_state for model in pair))
+        for values in (mask, mask.long())
+    )
+
+
+def masks_of_any_values_are_refused() -> bool:
+    ids = torch.tensor([[1, 7, 2]])
+    masks = (torch.tensor([[[[0.0, 0.0, -1.5]]]]), torch.tensor([[1, 1, -1]]))
+    return all(
+        only_here(lambda library, mask=mask: small(library)(ids, attention_mask=mask))
+        for mask in masks
+    )
+
+
+def labels_of_other_kinds_are_refused() -> bool:
+    ids, choices = torch.tensor([[1, 7]]), torch.tensor([[[1, 7], [2, 3]]])
+    programs: tuple[tuple[str, Any, Any], ...] = (
+        ("BertForMaskedLM", ids, torch.tensor([[1], [7]])),
+        ("BertForMultipleChoice", choices, torch.tensor([[0.5, 0.5]])),
+    )
+    return all(
+        only_here(lambda library, p=program: small(library, p[0])(p[1], labels=p[2]))
+        for program in programs
+    )
+
+
+def more_is_accepted() -> bool:
+    ids = torch.tensor([[1, 7, 2]])
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("BertModel", {"input_ids": ids[:0]}),
+        ("BertModel", {"input_ids": ids, "attention_mask": torch.ones(1, 3, 3).tril()}),
+        ("BertModel", {"input_ids": ids, "position_ids": torch.arange(3)}),
+        ("BertForMaskedLM", {"input_ids": ids, "labels": ids.int()}),
+    )
+    # transformers leaves out a mask of ones before it looks at the others
+    return all(only_here(lambda lib, c=c: small(lib, c[0])(**c[1]), fails=False) for c in calls)
+
+
+def outputs_of(*names: str, **options: Any) -> Callable[[Any], list[str]]:
+    """A program that names the outputs of a model with eager attention."""
+
+    def program(library: Any) -> list[str]:
+        model = small(library, attn_implementation="eager", **dict.fromkeys(names, True))
+        return list(model(torch.tensor([[1]]), **options).keys())
+
+    return program
+
+
+def labels_contradict(library: Any) -> int:
+    names = {0: "a", 1: "b"}
+    count: int = library.BertConfig(**SMALL, num_labels=4, id2label=names).num_labels
+    return count
+
+
+def labels_contradict_a_folder(library: Any) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        small(library, "BertForSequenceClassification", num_labels=3).save_pretrained(folder)
+        model = library.BertForSequenceClassification.from_pretrained(
+            folder, num_labels=4, id2label={0: "a", 1: "b"}, ignore_mismatched_sizes=True
+        )
+    count: int = model.config.num_labels
+    return count
+
+
+def dtype_of_a_file(library: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        small(library).save_pretrained(folder)
+        return library.BertConfig.from_pretrained(folder).dtype
+
+
+def vocabulary_of_new_embeddings(library: Any) -> tuple[int, int]:
+    model = small(library, "BertForMaskedLM")
+    model.set_input_embeddings(torch.nn.Embedding(9, 4))
+    return model.config.vocab_size, len(model.get_output_embeddings().weight)
+
+
+def tokenizer(library: Any, **options: Any) -> Any:
+    return library.BertTokenizer(
+        vocab={token: number for number, token in enumerate([*SPECIAL, "a"])}, **options
+    )
+
+
+def white_space_is_shown(library: Any) -> list[str]:
+    added = {minibert: AddedToken}.get(library) or library.AddedToken
+    new = tokenizer(library)
+    new.add_tokens(added("<new>", rstrip=True))
+    tokens: list[str] = new.tokenize("<new> a")
+    return tokens
+
+
+def tokens_of_one_lower_case(library: Any) -> set[int]:
+    """The ids of a text that is two added tokens, in forty tokenizers."""
+    found = set()
+    for _ in range(40):
+        new = tokenizer(library, do_lower_case=True)
+        new.add_tokens(["ab", "AB"])
+        found.add(new("ab")["input_ids"][1])
+    return found
+
+
+def arrays_of_objects(library: Any) -> Any:
+    return tokenizer(library)(["a", "a a"], return_tensors="np")
+
+
+def padded_without_masks(library: Any) -> list[int]:
+    new = tokenizer(library)
+    rows = new.pad([dict(new(text).items()) for text in ("a", "a a")], return_attention_mask=False)
+    return [len(row) for row in rows["attention_mask"]]
+
+
+def padding_of_null(library: Any) -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "vocab.txt").write_text("\n".join([*SPECIAL, "a"]), encoding="utf-8")
+        settings = '{"pad_token": null, "tokenizer_class": "BertTokenizer"}'
+        Path(folder, "tokenizer_config.json").write_text(settings, encoding="utf-8")
+        token: str | None = library.BertTokenizer.from_pretrained(folder).pad_token
+        return token
 
 
 @functools.cache
@@ -119,11 +267,139 @@ def tied_tensors_are_named_twice() -> bool:
 
 KNOWN: list[Known] = [
     Known(
-        "boolean masks of four dimensions under eager attention",
+        "masks of four dimensions under eager attention",
         "transformers adds them to the scores",
         "docs/parity.md",
-        "A boolean mask of four dimensions hides keys under eager attention, too.",
-        boolean_masks_differ,
+        "A mask of four dimensions, of booleans or whole numbers, hides keys under eager",
+        masks_are_added,
+    ),
+    Known(
+        "masks of other values",
+        "1 - mask, or a mask added by mistake, would be computed with in silence",
+        "docs/parity.md",
+        "Others, and negative values of other masks, raise an error.",
+        masks_of_any_values_are_refused,
+    ),
+    Known(
+        "labels of other kinds",
+        "a wrong shape that happens to have as many numbers would be learned",
+        "docs/parity.md",
+        "transformers also takes lists for some heads, flattened labels, and probabilities",
+        labels_of_other_kinds_are_refused,
+    ),
+    Known(
+        "what only minibert takes",
+        "each has one meaning",
+        "docs/parity.md",
+        "An empty batch, a mask (batch, seq, seq), `position_ids` (seq,) and labels of int32 work.",
+        more_is_accepted,
+    ),
+    Known(
+        "cross attentions",
+        "an encoder has none",
+        "docs/parity.md",
+        "`BertModel` has no `cross_attentions`.",
+        lambda: (
+            outcomes(outputs_of(output_attentions=True))[1][-1] == "cross_attentions"
+            and outcomes(outputs_of(output_attentions=True))[0][-1] == "attentions"
+        ),
+    ),
+    Known(
+        "an output that is asked for by None",
+        "transformers 4 read it so, and wrappers pass it on",
+        "docs/parity.md",
+        "`output_hidden_states=None` means what the configuration says.",
+        lambda: (
+            len(
+                {*map(len, outcomes(outputs_of("output_hidden_states", output_hidden_states=None)))}
+            )
+            == 2
+        ),
+    ),
+    Known(
+        "numbers and names of labels that contradict each other",
+        "either may be the mistake",
+        "docs/parity.md",
+        "`num_labels` that contradicts `id2label` raises an error.",
+        lambda: (
+            outcomes(labels_contradict) == (Failure, 4)
+            and outcomes(labels_contradict_a_folder) == (Failure, 2)
+        ),
+    ),
+    Known(
+        "weights of zeros",
+        "transformers reads `initializer_range or 0.02`",
+        "docs/parity.md",
+        "`initializer_range=0` makes weights of zeros.",
+        lambda: (
+            [
+                bool(small(library, initializer_range=0.0).pooler.dense.weight.any())
+                for library in libraries()
+            ]
+            == [False, True]
+        ),
+    ),
+    Known(
+        "new embeddings of a tied model",
+        "transformers ties them later",
+        "docs/parity.md",
+        "`set_input_embeddings` of a tied model also changes the output embeddings",
+        lambda: outcomes(vocabulary_of_new_embeddings) == ((9, 9), (8, 8)),
+    ),
+    Known(
+        "the dtype of a configuration",
+        "a configuration is read without torch",
+        "docs/parity.md",
+        "`config.dtype` is a name as in the file",
+        lambda: outcomes(dtype_of_a_file) == ("float32", torch.float32),
+    ),
+    Known(
+        "two added tokens that are the same in lower case",
+        "tokenizers looks them up in a table whose order is drawn",
+        "docs/parity.md",
+        "| one of them, by chance | the first one |",
+        lambda: outcomes(tokens_of_one_lower_case) == ({6}, {6, 7}),
+    ),
+    Known(
+        "white space beside an added token",
+        "transformers shows what the token has taken from the text",
+        "docs/parity.md",
+        "`tokens()` and `tokenize` show the white space as well | show the token",
+        lambda: outcomes(white_space_is_shown) == (["<new>", "a"], ["<new> ", "a"]),
+    ),
+    Known(
+        "arrays of objects",
+        "no model takes them",
+        "docs/parity.md",
+        '`return_tensors="np"` | an array of objects | raises an error',
+        lambda: only_here(arrays_of_objects),
+    ),
+    Known(
+        "rows that are padded without their mask",
+        "transformers leaves a mask of another length than the ids",
+        "docs/parity.md",
+        "and rows with a mask | pads the ids alone | pads both",
+        lambda: outcomes(padded_without_masks) == ([4, 4], [3, 4]),
+    ),
+    Known(
+        "names of extra special tokens",
+        "minibert has no attributes but those of BERT",
+        "docs/parity.md",
+        "is also `tokenizer.x_token` | is a special token without that name",
+        lambda: (
+            [
+                getattr(tokenizer(library, extra_special_tokens={"x_token": "a"}), "x_token", None)
+                for library in libraries()
+            ]
+            == [None, "a"]
+        ),
+    ),
+    Known(
+        "a padding token of null",
+        "a batch needs one",
+        "docs/parity.md",
+        '`"pad_token": null` in `tokenizer_config.json` | no padding token | [PAD]',
+        lambda: outcomes(padding_of_null) == ("[PAD]", None),
     ),
     Known(
         "more dimensions than the model keeps",
