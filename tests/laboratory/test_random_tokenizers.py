@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import tempfile
 from pathlib import Path
@@ -167,6 +168,15 @@ ways = st.fixed_dictionaries(
 words = st.lists(texts, max_size=4)
 
 
+def places(method: Any, row: int, count: int) -> list[Any]:
+    """What a method answers for each of the first tokens, characters or words of a row."""
+    answers = [outcome(functools.partial(method, row, number)) for number in range(count)]
+    return [
+        "raises" if isinstance(x, Failure) else tuple(x) if isinstance(x, tuple) else x
+        for x in answers
+    ]
+
+
 def rows_of(
     library: Any, vocabulary: list[str], made: dict[str, Any], inputs: Any, options: dict[str, Any]
 ) -> Any:
@@ -182,21 +192,15 @@ def rows_of(
         for name, x in sorted(encoded.items())
     }
     for row in range(min(len(encoded.encodings), 3)):
-        count = len(encoded.word_ids(row))
+        tokens_of_row = encoded.word_ids(row)
         values[f"row {row}"] = [
-            encoded.word_ids(row),
+            tokens_of_row,
             encoded.sequence_ids(row),
-            [outcome(lambda p=p: encoded.token_to_chars(row, p)) for p in range(count)],
-            [outcome(lambda p=p: encoded.token_to_word(row, p)) for p in range(count)],
-            [outcome(lambda c=c: encoded.char_to_token(row, c)) for c in range(4)],
-            [outcome(lambda c=c: encoded.char_to_word(row, c)) for c in range(4)],
-            [outcome(lambda w=w: encoded.word_to_tokens(row, w)) for w in range(4)],
-        ]
-        values[f"row {row}"] = [
-            ["raises" if isinstance(x, Failure) else x and tuple(x) for x in list_of_values]
-            if any(isinstance(x, Failure | tuple) for x in list_of_values)
-            else list_of_values
-            for list_of_values in values[f"row {row}"]
+            *places(encoded.token_to_chars, row, len(tokens_of_row)),
+            *places(encoded.token_to_word, row, len(tokens_of_row)),
+            *places(encoded.char_to_token, row, 4),
+            *places(encoded.char_to_word, row, 4),
+            *places(encoded.word_to_tokens, row, 4),
         ]
     return values
 
