@@ -61,7 +61,7 @@ def learn_vocabulary(
     # the most frequent of the pieces c and ##c that spell the words
     counts: Counter[str] = Counter()
     for word, count in words.items():
-        for letter in _letter_pieces(word):
+        for letter in letter_pieces(word):
             counts[letter] += count
     by_count = sorted(counts, key=lambda letter: (-counts[letter], letter))
     letters = set(by_count[: (vocab_size - len(special_tokens)) // 2])
@@ -69,7 +69,7 @@ def learn_vocabulary(
     # letters by chance.
     spelled: Counter[str] = Counter()
     for word, count in words.items():
-        if letters.issuperset(_letter_pieces(word)):
+        if letters.issuperset(letter_pieces(word)):
             spelled[word] = count
     # Letters with ids of their own break ties always in the same way, so that the same texts give
     # the same vocabulary. As in the library, letters that begin a word come first.
@@ -92,5 +92,6 @@ def learn_vocabulary(
     return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
-def _letter_pieces(word: str) -> list[str]:
+def letter_pieces(word: str) -> list[str]:
+    """The pieces of single letters that spell a word."""
     return [word[:1], *(f"##{letter}" for letter in word[1:])]

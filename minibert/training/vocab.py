@@ -16,14 +16,16 @@ import numpy as np
 from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.basic import BasicTokenizer
-from minibert.tokenization.learning import count_words, learn_vocabulary
+from minibert.tokenization.learning import count_words, learn_vocabulary, letter_pieces
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
+from minibert.util.errors import Argument, Message
 from minibert.util.progress import counted, is_watched, tell
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PART_BYTES = 1 << 22  # of text that a process counts at a time
 MAX_WORDS = 5_000_000  # distinct words; above it, those that occurred once are dropped
+MAX_UNREAD = 0.01  # share of the words that may become [UNK] without a notice
 HANGUL_LETTERS = re.compile("[\u1100-\u11ff]")
 
 
@@ -72,6 +74,13 @@ def train_vocabulary(
             "notice: the syllables of Hangul are split into letters, because lower case also "
             "strips accents. Learn a cased vocabulary for Korean (--cased)."
         )
+    known = set(pieces)
+    unread = sum(
+        count for word, count in words.items() if not known.issuperset(letter_pieces(word))
+    )
+    if unread > MAX_UNREAD * words.total():
+        notice = f"notice: {unread / words.total():.1%} of the words become [UNK], because their "
+        tell(Message(notice, "letters have no room: raise ", Argument("vocab_size"), "."))
     tokenizer = BertTokenizer(pieces, do_lower_case=lowercase)
     tokenizer.save_pretrained(folder)
     return tokenizer

@@ -99,6 +99,19 @@ def test_a_vocabulary_without_room_for_letters(vocab_size: Any) -> None:
         tokenizer.train_new_from_iterator(ENGLISH, vocab_size)
 
 
+@pytest.mark.parametrize(("vocab_size", "is_told"), [(12, True), (60, False)])
+def test_words_without_room_for_their_letters_are_counted(
+    vocab_size: int, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A vocabulary smaller than twice its letters reads little of its own text."""
+    texts = ["the cat sat", "over lazy fox"] * 5
+    tokenizer = train_vocabulary(texts, tmp_path, vocab_size=vocab_size)
+    told = capsys.readouterr().err
+    assert ("% of the words become [UNK]" in told) == is_told
+    assert ("vocab_size" in told) == is_told
+    assert ("[UNK]" in tokenizer.tokenize("the cat sat over lazy fox")) == is_told
+
+
 def test_a_string_is_not_a_list_of_texts(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="should be a list of texts, not the string 'a text'"):
         train_vocabulary("a text", tmp_path)
