@@ -4,38 +4,15 @@
 import { isDeepStrictEqual } from "node:util";
 import { openPage } from "./page.js";
 
+const page = await openPage(process.env.ARTICLE);
+const { BLANK, NAMES, NUMBERS, SCENES, SECTIONS, WORDS, questions, remember, state } = page;
+
 /** What of the state an address holds. */
 const HELD = [
-  ...["section", "text", "pair", "masked", "off", "pad", "type", "sides", "special", "stage"],
-  ...[
-    "view",
-    "compare",
-    "unit",
-    "rule",
-    "language",
-    "theme",
-    "other",
-    "same",
-    "explore",
-    "guesses",
-  ],
-  ...[
-    "token",
-    "key",
-    "layer",
-    "head",
-    "step",
-    "depth",
-    "threshold",
-    "row",
-    "part",
-    "tour",
-    "guess",
-  ],
+  ...WORDS,
+  ...NUMBERS,
+  ...["text", "pair", "masked", "off", "pad", "type", "sides", "special"],
 ];
-
-const page = await openPage(process.env.ARTICLE);
-const { BLANK, NAMES, SCENES, SECTIONS, questions, remember, state } = page;
 NAMES.scene = [...SCENES.map(({ id }) => id), "end"];
 
 const first = structuredClone({ ...state, ...BLANK() });

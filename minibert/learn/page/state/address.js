@@ -7,7 +7,7 @@ import { SECTIONS, page, root, sizes } from "./page.js";
 import { state } from "./store.js";
 
 /** @type {any[]} */
-const NUMBERS = [
+export const NUMBERS = [
   "token",
   "key",
   "layer",
@@ -23,7 +23,7 @@ const NUMBERS = [
 ];
 
 /** @type {any[]} */
-const WORDS = [
+export const WORDS = [
   "ask",
   "section",
   "stage",
