@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from pyarrow import parquet
 
 from minibert.text import BadRow, Table, lines, parts_of, read, read_json_value, read_part
-from minibert.text.formats import delimited
+from minibert.text.formats import ROW_FORMATS, delimited
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.text.rows import BadRowError
@@ -616,6 +616,13 @@ def test_a_column_of_a_file_without_columns(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         list(read(write(tmp_path, name, data), Table(label="label")))
+
+
+def test_a_column_of_lines_is_answered_by_every_ending_of_a_table(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as error:
+        list(read(write(tmp_path, "a.txt", b"a film\n"), Table(label="label")))
+    words = str(error.value).replace(",", " ").split()
+    assert {end for end, form in ROW_FORMATS.items() if form.has_columns} <= set(words)
 
 
 @pytest.mark.parametrize(

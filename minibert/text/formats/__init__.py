@@ -36,7 +36,6 @@ __all__ = [
     "vector_format",
 ]
 
-LINES = Lines()
 CSV = Csv()
 FORMATS: tuple[Format, ...] = (
     Npy(),
@@ -49,6 +48,7 @@ FORMATS: tuple[Format, ...] = (
     Arrow(),
 )
 ROW_FORMATS = {end: form for form in FORMATS if isinstance(form, RowFormat) for end in form.endings}
+LINES = Lines(end for end, form in ROW_FORMATS.items() if form.has_columns)
 ROW_WRITERS = {end: form for form in FORMATS if isinstance(form, RowWriter) for end in form.endings}
 VECTOR_FORMATS = {
     end: form for form in FORMATS if isinstance(form, VectorFormat) for end in form.endings

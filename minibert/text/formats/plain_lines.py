@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from minibert.text.formats.format import Bounds, RowFormat
 from minibert.text.lines import HEAD_BYTES, check_is_text, is_wide
@@ -15,13 +15,21 @@ from minibert.util.files import RECIPES
 
 
 class Lines(RowFormat):
-    """Lines of text. Each is a row of its own, so that reading can begin at any line."""
+    """Lines of text. Each is a row of its own, so that reading can begin at any line.
+
+    Args:
+        table_endings: Endings of the formats that have columns, which an error names.
+    """
 
     name = "lines"
     endings = ()
     meaning = "a text a line"
     has_columns = False
     without_effect = ("quoting",)  # a column that is needed is an error
+
+    def __init__(self, table_endings: Iterable[str]) -> None:
+        *endings, last = table_endings
+        self._table_endings = f"{', '.join(endings)} or {last}"
 
     def records(self, request: RowRequest) -> Iterator[RawRow]:
         """A record for each line."""
@@ -34,7 +42,7 @@ class Lines(RowFormat):
             raise ValueError(
                 Message(
                     f"{request.file} is read as lines, which have no column {others[0]!r}. A table "
-                    "ends in .csv, .tsv, .jsonl or .parquet, or is read with ",
+                    f"ends in {self._table_endings}, or is read with ",
                     Argument("delimiter", ..., Table),
                     f". {RECIPES}.",
                 )
