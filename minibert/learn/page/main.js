@@ -22,7 +22,7 @@ import { buildCompare, drawCompare, fillCompared } from "./views/compare/compare
 import { compareTexts } from "./views/compare/texts.js";
 import { EMBEDDINGS, drawEmbeddings } from "./views/embeddings.js";
 import { buildFrame, buildTokens, drawFrame, hideOne } from "./views/frame.js";
-import { FILM_STEPS } from "./views/head/film.js";
+import { FILM_STEPS } from "./views/head/film-time.js";
 import { buildHead, buildHeadChoices, drawHead } from "./views/head/head.js";
 import { buildHidden, drawHidden } from "./views/hidden.js";
 import { buildStage, drawPart } from "./views/part/part.js";
