@@ -25,7 +25,7 @@ from minibert.learn.build import phrasings_digest
 from minibert.learn.lesson import articles
 from minibert.learn.live import deflated
 
-LARGEST = 31  # of the integers in a shipped vector: 6 bits change a cosine by 0.004
+LARGEST = 15  # of the integers in a shipped vector: 5 bits change a cosine by 0.008
 PAGE = Path(minibert.__file__).parent / "learn" / "page"
 MEASURE = """async (only) => {
     const { SCENES } = modules["article/order.js"];
