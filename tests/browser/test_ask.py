@@ -342,8 +342,8 @@ BEGINNERS = {
     },
 }
 NEAREST = """async (text) => {
-    const [[entry, score]] = await rankByVectors(text);
-    return score >= FLOORS.vectors ? entry.id : null;
+    const found = await rankByVectors(text);
+    return answers(found, "vectors") ? found[0][0].id : null;
 }"""
 
 

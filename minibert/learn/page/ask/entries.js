@@ -27,7 +27,8 @@ function asEntry([name, term]) {
     const { forms, say, ask: [question, ...also] = [] } = term[language];
     return [language, { question: question ?? forms[0], also: [...also, ...forms], answer: say }];
   });
-  return { id: name, isTerm: true, ...Object.fromEntries(texts) };
+  const { elsewhere = false } = term; // questions on other subjects, which nothing here answers
+  return { id: name, isTerm: true, elsewhere, ...Object.fromEntries(texts) };
 }
 
 /** Returns the language of the model. Doors show texts in that language. */

@@ -5,8 +5,8 @@ import { SCENES } from "../article/order.js";
 import { askedQuestion, forgetWork, leaveDoor, openDoor } from "./doors.js";
 import { languageOf, modelLanguage, questions } from "./entries.js";
 import {
-  FLOORS,
   NEAREST,
+  answers,
   middleOf,
   prepareSearch,
   rankByLetters,
@@ -120,13 +120,8 @@ listQuestions.text = "";
  * @param {string} language
  */
 function fillNearest(by, found, language) {
-  const fits = found[0][1] >= FLOORS[by];
-  fillQuestions(
-    by,
-    found.slice(0, NEAREST).map(([entry]) => entry),
-    language,
-    fits,
-  );
+  const nearest = found.map(([entry]) => entry).filter(({ elsewhere }) => !elsewhere);
+  fillQuestions(by, nearest.slice(0, NEAREST), language, answers(found, by));
 }
 
 /**
