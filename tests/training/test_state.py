@@ -95,6 +95,29 @@ class TestWriting:
         remove_states(tmp_path, keep=0)
         assert not (tmp_path / "states").exists()
 
+    @pytest.mark.needs("locks")
+    def test_what_a_killed_writer_left_is_removed(self, tmp_path: Path) -> None:
+        leftover = tmp_path / "states" / ".state-000000007.pt.0.tmp"
+        leftover.parent.mkdir()
+        leftover.write_bytes(b"half")
+        write_state(tmp_path, state_of(8), keep=1)
+        assert not leftover.exists()
+
+    def test_what_was_written_is_verified(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        save = torch.save
+
+        def damaging(state: dict[str, Any], path: Path) -> None:
+            save(state, path)
+            numbers = state["model"]["weight"].numpy().tobytes()
+            path.write_bytes(path.read_bytes().replace(numbers, numbers[::-1]))
+
+        monkeypatch.setattr(torch, "save", damaging)
+        with pytest.raises(OSError, match="cannot be written"):
+            write_state(tmp_path, state_of(1), keep=1)
+        assert not names_of(tmp_path)
+
     @pytest.mark.parametrize(
         ("error", "message"),
         [
@@ -130,6 +153,8 @@ class TestReading:
         path.write_bytes(data.replace(numbers, numbers[:-1] + b"\1"))
         with pytest.raises(ValueError, match="the checksum of its part .*/data/0 does not match"):
             check_sums(path)
+        with pytest.raises(ValueError, match=r"is damaged \(the checksum of its part"):
+            read_state(path)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr("data.pkl", b"0" * 99)
         with pytest.raises(ValueError, match="it is compressed"):
@@ -168,6 +193,17 @@ class TestReading:
         torch.save(state_of(1) | changes, path)
         with pytest.raises(ValueError, match=r"is damaged .*delete it, and resume=True continues"):
             read_state(path)
+
+    def test_code_in_a_state_does_not_run(self, tmp_path: Path) -> None:
+        class Code:
+            def __reduce__(self) -> Any:
+                return Path.touch, (tmp_path / "has_run",)
+
+        path = tmp_path / "state-000000001.pt"
+        torch.save(state_of(1) | {"metric": Code()}, path)
+        with pytest.raises(ValueError, match="is damaged"):
+            read_state(path)
+        assert not (tmp_path / "has_run").exists()
 
     def test_a_state_that_cannot_be_read_is_not_damaged(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
