@@ -42,6 +42,13 @@ class TestSimilarity:
             similarity(a, b[:, :7])
         with pytest.raises(ValueError, match="metric should be one of cosine, dot, .*, not 'cos'"):
             similarity(a, b, "cos")
+        np.testing.assert_allclose(similarity(1e-4 * a, b), expected, atol=1e-6)
+
+    @pytest.mark.parametrize("metric", METRICS)
+    def test_no_vectors_have_no_similarities(self, metric: str) -> None:
+        for rows, others in ((0, 2), (2, 0)):
+            scores = similarity(np.empty((rows, 3)), np.ones((others, 3)), metric)
+            assert (scores.shape, scores.dtype) == ((rows, others), np.float32)
 
     @pytest.mark.parametrize("metric", METRICS)
     def test_against_sentence_transformers(self, metric: str) -> None:
@@ -55,6 +62,8 @@ class TestSimilarity:
         pairwise = functions.to_similarity_pairwise_fn(metric)(a, b)
         np.testing.assert_allclose(pairwise_similarity(a, b, metric), pairwise, atol=1e-6)
         np.testing.assert_allclose(pairwise, expected.diag(), atol=1e-6)
+        with pytest.raises(ValueError, match="equally many vectors, not 4 and 1"):
+            pairwise_similarity(a, b[:1], metric)
 
 
 class TestNearest:
@@ -84,10 +93,11 @@ class TestNearest:
             np.testing.assert_allclose(scores[0], 1, atol=1e-6)
 
     @pytest.mark.parametrize("metric", METRICS)
-    def test_vectors_of_any_length(self, metric: Metric) -> None:
+    @pytest.mark.parametrize("length", [50, 1e-3])
+    def test_vectors_of_any_length(self, metric: Metric, length: float) -> None:
         """Of vectors that are not normalized a product can be rounded by more than 1e-5."""
         random = np.random.default_rng(0)
-        corpus = 50 * random.normal(size=(2_000, 48)).astype(np.float32)
+        corpus = length * random.normal(size=(2_000, 48)).astype(np.float32)
         equal = [3, 700, 1_900]
         corpus[equal] = 3 * corpus[3]
         indices, scores = nearest(corpus[3], corpus, 4, metric=metric)
@@ -177,6 +187,31 @@ class TestNearest:
         )
         assert indices.tolist() == [[1, 2], [2, 0]]
         assert scores.tolist() == [[5.0, 4.0], [0.0, -1.0]]
+
+    def test_a_corpus_that_is_not_in_memory_is_read_by_blocks(self) -> None:
+        class Corpus:
+            ndim = 2
+            unit = True  # it says so: no vector is normalized again
+            blocks: list[int] = []
+
+            def __len__(self) -> int:
+                return 40_000
+
+            def __getitem__(self, rows: slice) -> Any:
+                block = np.arange(40_000, dtype=np.float32)[rows, None] * [1, 0]
+                self.blocks.append(len(block))
+                return block
+
+        corpus = Corpus()
+        indices, scores = nearest([[3.0, 0.0]], corpus, 2)
+        assert indices.tolist() == [[39_999, 39_998]]
+        assert scores.tolist() == [[39_999, 39_998]]
+        assert sum(corpus.blocks) == len(corpus) and max(corpus.blocks) <= 20_000
+
+    def test_no_queries_have_no_neighbors(self) -> None:
+        for corpus in (np.ones((4, 3), np.float32), np.ones((4, 3))):
+            indices, scores = nearest(np.empty((0, 3)), corpus, 2)
+            assert indices.shape == scores.shape == (0, 2)
 
 
 class TestCorpora:
