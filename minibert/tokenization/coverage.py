@@ -116,11 +116,12 @@ class Coverage:
             ids: Its token ids. Special tokens do not count.
         """
         pieces = [token_id for token_id in ids if token_id not in self._ignored]
-        if 2 * pieces.count(self._unknown) > len(pieces):
+        unknown = pieces.count(self._unknown)
+        if 2 * unknown > len(pieces):
             return False
         # three quarters, because half of the pieces of ordinary Korean are single syllables
         fragments = sum(token_id in self._fragments for token_id in pieces)
-        return len(pieces) < MIN_PIECES or 4 * fragments <= 3 * len(pieces)
+        return len(pieces) < MIN_PIECES or 4 * (unknown + fragments) <= 3 * len(pieces)
 
     def warning(
         self, unread: Sequence[str], count: int, total: int, is_beginning: bool = False

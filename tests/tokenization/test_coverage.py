@@ -35,6 +35,7 @@ DECOMPOSED = [unicodedata.normalize("NFD", text) for text in KOREAN]
         ("minibert-ko", DECOMPOSED, "NFC"),
         ("minibert-en", KOREAN, "Try minibert-ko"),
         ("minibert-en", DECOMPOSED, "Try minibert-ko"),
+        ("minibert-en", ["정말 재미있는 영화였다"], "Try minibert-ko"),  # letters and [UNK]
         ("minibert-ko", ["我喜欢猫", "今天下雨"], "Another model"),
         ("minibert-en", ["Кошка спит на диване"], "cannot read the text"),
         ("minibert-ko", ["แมวกำลังนอน"], "Another model"),
