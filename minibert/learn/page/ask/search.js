@@ -119,7 +119,7 @@ export const vectorOf = memoized(
  */
 export function computedVector(text) {
   const tokens = tokensOf(text);
-  /** @param {any} name */
+  /** @param {string} name */
   const column = (name) => tokens.map((/** @type {any} */ token) => token[name]);
   return current.live.ask("vector", {
     ids: column("id"),
@@ -285,12 +285,12 @@ function comparerOf(text, language) {
   const weigh = weigher(language);
   const grams = trigrams(text);
   const total = weigh(grams) || 1;
-  /** @param {any} own */
+  /** @param {Set<string>} own */
   const common = (own) => weigh([...grams].filter((gram) => own.has(gram)));
   return {
-    /** @param {any} own */
+    /** @param {Set<string>} own */
     both: (own) => (2 * common(own)) / (total + weigh(own)),
-    /** @param {any} own */
+    /** @param {Set<string>} own */
     covered: (own) => common(own) / total,
   };
 }
@@ -338,7 +338,7 @@ const beginningCounts = memoized((language) =>
  */
 function unknownShare(text, language) {
   const counts = beginningCounts(language);
-  /** @param {any[]} some */
+  /** @param {string[]} some */
   const weigh = (some) => some.reduce((sum, one) => sum + rarity(counts.get(one)), 0);
   const all = [...beginnings(text)];
   return weigh(all.filter((one) => !counts.has(one))) / (weigh(all) || 1);

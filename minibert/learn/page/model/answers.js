@@ -15,7 +15,7 @@ async function load({ config, parameters, floats, whole }) {
   const numbers = new Int8Array(await inflate(whole));
   const found = new Map();
   const product = Product.for(parameters);
-  /** @param {any} shape */
+  /** @param {number[]} shape */
   const place = (shape) => {
     const length = shape.reduce((/** @type {any} */ a, /** @type {any} */ b) => a * b, 1);
     return tensor(shape, product?.allocate(length) ?? new Float32Array(length));

@@ -80,7 +80,8 @@ export class Live {
   /**
    * Returns the tokens of a request {text, pair, masked, padTo, type}. An invalid request throws an
    * error with a message for the reader.
-   * @param {{text: string, pair?: any, masked?: any, padTo?: any, type?: any}} of
+   * @param {ModelRequest} of
+   * @returns {Token[]}
    */
   tokens({ text, pair = null, masked = [], padTo = 0, type = null }) {
     const tokens = this.tokenizer

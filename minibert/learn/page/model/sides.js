@@ -26,14 +26,12 @@ export const SIDES = {
 
 /**
  * Returns a (seq, seq) matrix from a mask of the keys: 1 where a query may attend to a key, else 0.
- * @param {any} mask
- * @param {any} sides
+ * @param {number[]} mask
+ * @param {string} sides
  */
 export const visibleKeys = (mask, sides) =>
-  mask.flatMap((/** @type {any} */ _, /** @type {number} */ q) =>
-    mask.map((/** @type {any} */ kept, /** @type {number} */ k) =>
-      kept && SIDES[sides](q, k) ? 1 : 0,
-    ),
+  mask.flatMap((_, /** @type {number} */ q) =>
+    mask.map((kept, /** @type {number} */ k) => (kept && SIDES[sides](q, k) ? 1 : 0)),
   );
 
 /**

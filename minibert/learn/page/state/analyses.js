@@ -11,8 +11,10 @@ import { t } from "./words.js";
 
 /**
  * Computes a result once for each text shown.
+ * @template T
  * @param {string} name
- * @param {any} find
+ * @param {() => T} find
+ * @returns {T}
  */
 export function once(name, find) {
   current.shown.found ??= new Map();
@@ -26,6 +28,7 @@ export function once(name, find) {
  * Returns how much of each token reaches each token up to a layer: the product of (A + I) / 2
  * (Abnar and Zuidema 2020).
  * @param {number} layer
+ * @returns {Numbers}
  */
 export function rollout(layer) {
   return once(`rollout.${layer}`, () => {

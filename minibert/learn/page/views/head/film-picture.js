@@ -44,7 +44,7 @@ const FILM_MARGIN = 16; // pixels around the picture
  * probabilities.
  * @param {CanvasRenderingContext2D} context
  * @param {{left: number, top: number, width: number}} of1
- * @param {any[]} of2
+ * @param {number[]} of2
  * @param {number} room
  */
 function drawBeside(context, { left, top, width }, [, height], room) {
@@ -54,9 +54,7 @@ function drawBeside(context, { left, top, width }, [, height], room) {
   const from = left + width + 10;
   const bars = room - 10 - (under ? 4 : NUMBER_ROOM);
   const [drop, thick] = under ? [height / 2 - 5, 3] : [-5, 10];
-  const seen = scores.filter((/** @type {any} */ _, /** @type {number} */ i) =>
-    mayLook(state.token, i),
-  );
+  const seen = scores.filter((_, /** @type {number} */ i) => mayLook(state.token, i));
   const low = Math.min(0, ...seen);
   const high = Math.max(0, ...seen);
   /** @param {number} score */
@@ -117,7 +115,7 @@ const filmShade = (value, most) =>
  * passes.
  * @param {CanvasRenderingContext2D} context
  * @param {{left: number, width: number}} of1
- * @param {any} values
+ * @param {number[]} values
  * @param {number} y
  * @param {number} height
  */
@@ -155,7 +153,7 @@ function drawMoving(context, area, height) {
     drawStrip(context, area, query, y + 1, height / 2 - 1);
   } else if (part < 1) {
     const row = between(i + 1, current.count + 1, within(part, 0, 0.7));
-    const own = values[i].map((/** @type {any} */ value) => value * shares[i]);
+    const own = values[i].map((value) => value * shares[i]);
     drawStrip(context, area, own, area.top + row * height + 3, height - 6);
   }
 }
@@ -182,7 +180,7 @@ function drawColumn(context, { left, top, width }, height) {
  * that is multiplied with it. The column at hand is marked.
  * @param {CanvasRenderingContext2D} context
  * @param {{left: number, top: number, width: number, height: number}} of1
- * @param {any[]} of2
+ * @param {number[]} of2
  * @param {number} room
  */
 function drawMatrix(context, { left, top, width, height }, [, high], room) {
@@ -192,17 +190,13 @@ function drawMatrix(context, { left, top, width, height }, [, high], room) {
   const from = top + high + 4;
   const tall = height - high - 4;
   const strip = { left: left + width + 10, width: 10 };
-  /** @param {any} values */
-  const most = (values) =>
-    values.reduce(
-      (/** @type {any} */ max, /** @type {any} */ value) => Math.max(max, Math.abs(value)),
-      0,
-    ) || 1;
+  /** @param {number[]} values */
+  const most = (values) => values.reduce((max, value) => Math.max(max, Math.abs(value)), 0) || 1;
   /**
    * @param {number} x
    * @param {number} wide
-   * @param {any} cols
-   * @param {any} value
+   * @param {number} cols
+   * @param {(r: number, c: number) => number} value
    * @param {number} limit
    */
   const draw = (x, wide, cols, value, limit) =>
@@ -221,7 +215,7 @@ function drawMatrix(context, { left, top, width, height }, [, high], room) {
     width,
     size,
     (/** @type {number} */ r, /** @type {number} */ c) => film.matrix[c * states.length + r],
-    most(film.matrix),
+    most([...film.matrix]),
   );
   draw(strip.left, strip.width, 1, (/** @type {number} */ r) => states[r], most(states));
   const column = Math.floor(done("query") * size);

@@ -54,8 +54,7 @@ export function besideKey(i) {
 }
 
 /** Returns the sum of all probabilities. */
-export const sumOfShares = () =>
-  filmNumbers().shares.reduce((/** @type {any} */ sum, /** @type {any} */ share) => sum + share, 0);
+export const sumOfShares = () => filmNumbers().shares.reduce((sum, share) => sum + share, 0);
 
 /**
  * Returns the row of a token: first its key, then its value, then its weighted value.
@@ -103,7 +102,7 @@ export function filmValue(r, c) {
     return null;
   }
   return values.reduce(
-    (/** @type {any} */ sum, /** @type {any} */ value, /** @type {number} */ i) =>
+    (sum, value, /** @type {number} */ i) =>
       sum + shares[i] * value[c] * within(done("sum", i), 0.6, 1),
     0,
   );

@@ -10,12 +10,19 @@ export const FILM_STEPS = ["query", "keys", "scores", "shares", "values", "weigh
 
 export const BY_TOKEN = ["scores", "sum"];
 
-/**
- * `time` is what is drawn, `held` the frame that the reader chose, until it is reached, and `matrix`
- * the columns of W_Q for the head in `of`.
- * @type {Record<string, any>}
- */
-export const film = { time: 1, held: null, playing: false, cursor: [0, 0] };
+export const film = {
+  time: 1, // what is drawn
+  /** @type {number | null} */
+  held: null, // the frame that the reader chose, until it is reached
+  playing: false,
+  cursor: [0, 0],
+  count: 0, // the tokens of the text that it was fitted to
+  door: "", // the question of “Ask” that opened it
+  frame: 0, // the request of the next frame
+  resting: 0, // the timer of the rest after a step
+  matrix: new Float32Array(0), // the columns of W_Q
+  of: "", // for the head with this layer and index
+};
 
 /** @param {string} step */
 const framesOf = (step) => (BY_TOKEN.includes(step) ? current.count : 1);
