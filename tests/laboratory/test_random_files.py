@@ -28,7 +28,7 @@ from minibert.text.write import write_rows
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 CELLS = st.one_of(
     st.text(LETTERS, max_size=6),
-    st.text(" \t\r\n\"',;|#\\\ufeff\u2028\x1c가é😀", max_size=6),
+    st.text(" \t\r\n\"',;|#\\\ufeff\u2028\x1c가é漢あя😀", max_size=6),
     st.sampled_from(["", '""', '"a"', '"a ""b"""', "NA", "null", "1", "{", "[1]", " a ", "\x1a"]),
 )
 NAMES = st.lists(
@@ -258,7 +258,7 @@ def test_what_minibert_writes(tmp_path: Path, rows: list[dict[str, Any]]) -> Non
 @programs(
     "files",
     share=1 / 7,
-    text=st.text(st.sampled_from("a\r\n \t가é\u2028\x0b\x0c\x1c\x85\ufeff"), max_size=30),
+    text=st.text(st.sampled_from("a\r\n \t가é漢あя\u2028\x0b\x0c\x1c\x85\ufeff"), max_size=30),
     encoding=st.sampled_from(ENCODINGS),
     size=st.integers(1, 20),
 )
