@@ -1,8 +1,6 @@
 """Attention on a CPU, faster than by torch's kernel alone."""
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +11,7 @@ from minibert.inference.batching import rounded_rows
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Layout, PackedLayout
 
-# float32 values in a vector register of 512 bits
+# Float32 values in a vector register of 512 bits: lengths of padded sequences are multiples
 KEYS_AT_ONCE = 16
 # oneDNN compiles a product for each new shape, in about a millisecond: fewer tokens in a block are
 # not worth it
@@ -26,76 +24,42 @@ SCORES_AT_ONCE = 2**20
 class PackedAttention:
     """Attention of a packed batch without a mask, whose views are made once for all layers.
 
-    torch's float32 kernel for the CPU takes keys 16 at a time, and the remaining ones one by one.
-    So it receives whole groups of 16: the keys of a sequence and the first ones of its neighbor,
-    which a mask hides. They lie next to each other, so nothing is copied. Only the last run, which
-    nothing follows, is taken as it is. Short sequences take two thirds of the time.
-
     Args:
         layout: Of the batch.
-        shape: (tokens, heads, head_size).
-        strides: Of queries, keys and values, which come from one product.
-        dtype: Theirs.
+        tokens: Rows of the batch, with its tail.
+        heads: Of the attention.
+        head_size: Of each.
     """
 
-    def __init__(
-        self, layout: PackedLayout, shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype
-    ) -> None:
+    def __init__(self, layout: PackedLayout, tokens: int, heads: int, head_size: int) -> None:
         self.layout = layout
-        self.tokens, heads, size = shape
-        self.hidden = heads * size
-        self.runs: list[tuple[int, Sequence[int], Sequence[int], Sequence[int], Any]] = []
+        self.tokens = tokens
+        self.hidden = heads * head_size
+        row = 3 * self.hidden  # queries, keys and values of a token, from one product
+        self.runs: list[tuple[int, Sequence[int], Sequence[int], Sequence[int]]] = []
         start = 0
         for length, count in layout.runs:
-            first, start = start, start + length * count
-            keys = _round_up(length, KEYS_AT_ONCE) if dtype == torch.float32 else length
-            if start + keys - length > self.tokens:
-                keys = length
-            mask = None if keys == length else _hide_keys(length, keys, dtype)
             # a tail's queries are not read, but zeros would have to be appended
             queries = self.tokens if len(layout.lengths) == 1 else length
-            shapes = (count, heads, queries, size), (count, heads, keys, size)
-            views = length * strides[0], strides[1], strides[0], strides[2]
-            self.runs.append((first * strides[0], *shapes, views, mask))
+            shapes = (count, heads, queries, head_size), (count, heads, length, head_size)
+            self.runs.append((start * row, *shapes, (length * row, head_size, row, 1)))
+            start += length * count
 
-    def of_product(self, projected: Tensor) -> Tensor:
-        """The context of queries, keys and values in new memory, (tokens, 3 * hidden)."""
-        return self((projected, projected, projected), (0, self.hidden, 2 * self.hidden))
+    def __call__(self, projected: Tensor) -> Tensor:
+        """The context, (tokens, hidden), of queries, keys and values (tokens, 3 * hidden).
 
-    def __call__(self, states: Sequence[Tensor], offsets: Sequence[int]) -> Tensor:
-        """The context, (tokens, hidden).
-
-        Args:
-            states: Tensors in whose memory queries, keys and values lie.
-            offsets: Where they begin there.
+        `projected` is in memory of its own.
         """
         contexts = []
-        for start, shape, keys, strides, mask in self.runs:
-            query = states[0].as_strided(shape, strides, offsets[0] + start)
-            key = states[1].as_strided(keys, strides, offsets[1] + start)
-            value = states[2].as_strided(keys, strides, offsets[2] + start)
-            context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-            if shape[0] * shape[2] == self.tokens:
+        for start, query_shape, shape, strides in self.runs:
+            query = projected.as_strided(query_shape, strides, start)
+            key = projected.as_strided(shape, strides, start + self.hidden)
+            value = projected.as_strided(shape, strides, start + 2 * self.hidden)
+            context = F.scaled_dot_product_attention(query, key, value)
+            if query_shape[0] * query_shape[2] == self.tokens:
                 return context.transpose(1, 2).reshape(self.tokens, self.hidden)
             contexts.append(context)
         return merge_heads(contexts, self.layout)
-
-
-def packed_attention(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-) -> AttentionOutput:
-    """`sdpa_attention` of a packed batch, as `PackedAttention` computes it."""
-    assert isinstance(layout, PackedLayout)
-    attend = PackedAttention(layout, query.shape, query.stride(), query.dtype)
-    states = query, key, value
-    return attend(states, [int(x.storage_offset()) for x in states]), None
-
-
-@cache
-def _hide_keys(visible: int, keys: int, dtype: torch.dtype) -> Tensor:
-    """A mask, added to scores, that hides all but the first `visible` keys, (1, 1, 1, keys)."""
-    mask = torch.zeros(1, 1, 1, keys, dtype=dtype)
-    return mask.masked_fill_(torch.arange(keys) >= visible, -torch.inf)
 
 
 def bf16_attention(

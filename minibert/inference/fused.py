@@ -37,7 +37,6 @@ from minibert.inference.attention_kernels import (
     MIN_TOKENS_FOR_PRODUCTS,
     PackedAttention,
     bf16_attention,
-    packed_attention,
 )
 from minibert.inference.batching import batches, rounded_tokens
 from minibert.inference.kernels import (
@@ -45,7 +44,6 @@ from minibert.inference.kernels import (
     Kernel,
     choose_kernel,
     float_kernel,
-    has_instructions,
 )
 from minibert.inference.packing import without_autocast
 from minibert.inference.threads import (
@@ -64,9 +62,6 @@ from minibert.parts import own_part, takes_layout
 # norm of the result, on random words). Trained BERTs have products whose inputs are a few huge
 # numbers among thousands of small ones
 MAX_INT8_ERROR = 0.05
-# tokens of sequences from which on attention is faster in bfloat16, though queries, keys and values
-# are float32
-LONG_SEQUENCE = 64
 
 
 def _not_compiled(forward: Callable[..., BertModelOutput]) -> Callable[..., BertModelOutput]:
@@ -204,17 +199,17 @@ class FusedEncoder(BertEncoder):
             fastest = self._attention(hidden_states, layout)
         # kernels take the dtype they were made for
         with without_autocast(device_type):
-            if fastest is not packed_attention or not isinstance(layout, PackedLayout):
-                output = run(attend=fastest)
+            if (
+                fastest is sdpa_attention
+                and isinstance(layout, PackedLayout)
+                and layout.mask is None
+                and device_type == "cpu"
+                and not is_seen
+                and all(map(takes_layout, layers))
+            ):
+                output = self._run_packed(hidden_states, layout, output_hidden_states)
             else:
-                if is_seen or not all(map(takes_layout, layers)):
-                    output = run(attend=fastest)
-                else:
-                    output = self._run_packed(hidden_states, layout, output_hidden_states)
-                # 0 times NaN is NaN: neighboring sequences would share it
-                has_neighbors = len(layout.lengths) > 1
-                if has_neighbors and not output.last_hidden_state.sum().isfinite():
-                    output = run(attend=attend)
+                output = run(attend=fastest)
         if output.last_hidden_state.shape == shape:
             return output
         unpadded: BertModelOutput = tree_map(lambda states: states[:rows].view(shape), output)
@@ -223,15 +218,13 @@ class FusedEncoder(BertEncoder):
     def _run_packed(
         self, states: Tensor, layout: PackedLayout, output_hidden_states: bool
     ) -> BertModelOutput:
-        """The layers by `packed_attention`, with views that are made once and not in each layer."""
+        """The layers by `PackedAttention`, with views that are made once and not in each layer."""
         made: dict[tuple[int, int, int], PackedAttention] = {}
         all_states = [states]
         for layer in self._layers():
-            parts, heads, size = layer.heads
             if layer.heads not in made:
-                shape, strides = (len(states), heads, size), (parts * heads * size, size, 1)
-                made[layer.heads] = PackedAttention(layout, shape, strides, self.dtype)
-            states = layer.compute(states, made[layer.heads].of_product)
+                made[layer.heads] = PackedAttention(layout, len(states), *layer.heads[1:])
+            states = layer.compute(states, made[layer.heads])
             all_states.append(states)
         return BertModelOutput(
             last_hidden_state=states,
@@ -296,16 +289,8 @@ class FusedEncoder(BertEncoder):
         if self.dtype == torch.bfloat16:
             if isinstance(layout, PackedLayout) and layout.mask is None:
                 if max(n * count for n, count in layout.runs) < MIN_TOKENS_FOR_PRODUCTS:
-                    return packed_attention
+                    return sdpa_attention
             return bf16_attention
-        if self.precision == "int8" and has_instructions("bf16"):
-            length = float(hidden_states.shape[1])
-            if isinstance(layout, PackedLayout):  # the length of an average token's sequence
-                length = sum(n * n for n in layout.lengths) / max(1, len(hidden_states))
-            if length >= LONG_SEQUENCE:
-                return bf16_attention
-        if isinstance(layout, PackedLayout) and layout.mask is None:
-            return packed_attention
         return sdpa_attention
 
     def unfused(self) -> BertEncoder:

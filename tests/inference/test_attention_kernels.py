@@ -8,7 +8,7 @@ from torch import Tensor
 
 from minibert.attention import sdpa_attention
 from minibert.inference import attention_kernels
-from minibert.inference.attention_kernels import bf16_attention, packed_attention
+from minibert.inference.attention_kernels import bf16_attention
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,13 +61,6 @@ def test_bfloat16_attention(
     assert received.dtype == dtype and weights is None
     # bfloat16 has 8 significant bits, and values are rounded three times
     assert (received.float() - expected).norm() < 0.02 * expected.norm()
-
-
-def test_packed_float32_attention() -> None:
-    layout = PackedLayout([20, 20, 16, 9, 9, 9, 1])
-    query, key, value = heads(84)
-    received, _ = packed_attention(query, key, value, layout, 0.0)
-    torch.testing.assert_close(received, sdpa_attention(query, key, value, layout, 0.0)[0])
 
 
 # a batch of 4 uses PyTorch's kernel, the larger ones use matrix products on a CPU without AMX

@@ -34,7 +34,7 @@ from minibert import (
 )
 from minibert.attention import sdpa_attention
 from minibert.inference import kernels, threads as inference_threads
-from minibert.inference.attention_kernels import packed_attention
+from minibert.inference.attention_kernels import PackedAttention
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import (
     GroupedKernel,
@@ -124,16 +124,13 @@ def test_packed_and_padded_results_are_close(precision: str) -> None:
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_packed_attention_computes_sdpa_attention(lengths: list[int]) -> None:
-    """A sequence is padded with the keys of its neighbor, but does not attend to them.
-
-    The test uses float64, because the order of summation changes float32 results by 1e-5.
-    """
+    """The test uses float64, because the order of summation changes float32 results by 1e-5."""
     generator = torch.Generator().manual_seed(sum(lengths))
     qkv = torch.randn(sum(lengths), 3, 2, 8, generator=generator, dtype=torch.float64).mul_(3)
     layout = PackedLayout(lengths)
 
     expected, _ = sdpa_attention(*qkv.unbind(1), layout, 0.0)
-    received, _ = packed_attention(*qkv.unbind(1), layout, 0.0)
+    received = PackedAttention(layout, sum(lengths), 2, 8)(qkv.flatten(1))
 
     torch.testing.assert_close(received, expected, rtol=0, atol=1e-12)
 
@@ -531,6 +528,19 @@ def test_a_call_that_raises_an_error_changes_nothing(name: str) -> None:
             call()
         assert not any(module.training for module in fast.modules())
         assert torch.equal(first(fast(**batch)), before)
+
+
+def test_a_row_does_not_depend_on_its_neighbors() -> None:
+    """8 bits amplify a last bit that differs, so attention is the same in every batch."""
+    fast = optimize(model_of(max_position_embeddings=256), precision="int8")
+    lengths = [3, 17, 90, 200]
+    ids = torch.randint(5, 90, (sum(lengths),), generator=torch.Generator().manual_seed(0))
+
+    together = fast(ids, layout=PackedLayout(lengths)).last_hidden_state.split(lengths)
+    alone = [fast(row, layout=PackedLayout([len(row)])) for row in ids.split(lengths)]
+
+    for received, expected in zip(together, alone, strict=True):
+        torch.testing.assert_close(received, expected.last_hidden_state, rtol=0, atol=1e-5)
 
 
 def test_neighbors_in_a_pack_do_not_share_a_nan() -> None:
