@@ -1,6 +1,9 @@
 """txtai: an index whose vectors come from an embedder.
 
 Without an embedder, txtai downloads a model of its own.
+
+txtai saves an index without its function. Load it into an empty index, whose function it keeps:
+`empty = index(embedder)`, then `empty.load(path, config=empty.config)`.
 """
 
 from __future__ import annotations
