@@ -248,7 +248,7 @@ class TestOpenAI:
 
     @pytest.mark.parametrize("path", ["", "/v1"])
     def test_models(self, url: str, models: Models, path: str) -> None:
-        """GET /v1/models and /models: all models, and one."""
+        """GET /v1/models and /models: all names, and the dimension of one."""
         client = need("openai").OpenAI(base_url=url + path, api_key=KEY)
         assert [model.id for model in client.models.list()] == list(models.folders)
         assert client.models.retrieve("embedder").dimension == 32
@@ -461,7 +461,7 @@ class TestMixedbread:
         return need("mixedbread").Mixedbread(api_key=KEY, base_url=url, max_retries=0)
 
     def test_vectors(self, client: Any, models: Models) -> None:
-        """POST /v1/embeddings: vectors, dimensions and several encodings."""
+        """POST /v1/embeddings: vectors, usage and dimensions."""
         answer = client.embed(model="embedder", input=TEXTS[:5])
         assert_same([entry.embedding for entry in answer.data], models.encode(TEXTS[:5]))
         assert answer.usage.total_tokens == models.tokens(TEXTS[:5])
@@ -676,7 +676,7 @@ class TestInfinity:
 
 class TestVectorStores:
     def test_chroma_openai(self, url: str, models: Models) -> None:
-        """OpenAIEmbeddingFunction of Chroma, POST /v1/embeddings: documents and a query."""
+        """OpenAIEmbeddingFunction of Chroma, POST /v1/embeddings."""
         functions = need("chromadb.utils.embedding_functions")
         function = functions.OpenAIEmbeddingFunction(
             api_key=KEY, api_base=f"{url}/v1", model_name="embedder"
@@ -710,7 +710,7 @@ class TestTextEmbeddingsInference:
     """Requests as text-embeddings-inference documents them."""
 
     def test_vectors(self, http_client: Any, models: Models) -> None:
-        """POST /embed: a text, several, a prompt, no normalization, truncation."""
+        """POST /embed: several texts, and one with a prompt."""
         answer = http_client.post("/embed", json={"inputs": TEXTS[:5], "truncate": True})
         assert_same(answer.json(), models.encode(TEXTS[:5]))
         one = http_client.post("/embed", json={"inputs": QUERY, "prompt_name": "query"})
@@ -800,7 +800,7 @@ class TestVLLM:
             assert_same(sorted(entry["probs"])[::-1], [label["score"] for label in expected])
 
     def test_ranks(self, http_client: Any, models: Models) -> None:
-        """POST /rerank: order, scores and documents."""
+        """POST /rerank: order and scores of `documents`."""
         body = {"model": "reranker", "query": QUERY, "documents": TEXTS[:7], "top_n": 3}
         answer = http_client.post("/rerank", json=body).json()
         received = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
