@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -263,6 +265,9 @@ def finetune(options: argparse.Namespace) -> None:
     task = entry.load_class()(**fields)
     from minibert.training.finetuning import finetune
 
+    learned: set[tuple[str, ...]] = set()
+    if options.dev is None and options.held_out:
+        learned = _learned_texts(str(options.model))
     with keep_options(options) as folder:
         scores = finetune(
             task,
@@ -275,6 +280,7 @@ def finetune(options: argparse.Namespace) -> None:
             held_out=options.held_out,
             skip_bad_rows=options.skip_bad_rows,
             max_length=options.max_length,
+            learned=learned,
             resume=options.resume,
         )
     # what is reported, by the first process for all
@@ -297,6 +303,43 @@ def finetune(options: argparse.Namespace) -> None:
         about = f"It was not scored, but on --test: {measured}" if scores else "It has no score"
         sentence = f"The model of the last step is in {options.output}. {about}.\nUse it: {usage}"
     report(options, {"output": options.output, **scores}, sentence)
+
+
+def _learned_texts(model: str) -> set[tuple[str, ...]]:
+    """The texts that a model and the models before it were fine-tuned on, as far as folders know.
+
+    A run whose training file is gone or has changed ends the chain: the model that it began with
+    may be another one by now as well.
+    """
+    from minibert.training.finetuning import learned_texts
+
+    texts: set[tuple[str, ...]] = set()
+    models: set[str] = set()
+    while model not in models:
+        models.add(model)
+        # an AttributeError: an older version has kept fewer options
+        with suppress(AttributeError, OSError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an earlier run, which has shown them
+            run = read_run(Path(model))
+            command, _, name = run.get("command", "").partition(" ")
+            if command != "finetune" or name not in TASKS:
+                break
+            options = argparse.Namespace(**run["options"])
+            if not Path(options.train).is_file():  # gone, or a stream that is read only once
+                break
+            new_texts = learned_texts(
+                TASKS[name].load_class()(**TASKS[name].fields(options)),
+                model,
+                options.train,
+                held_out=options.held_out if options.dev is None else 0,
+                seed=options.seed,
+                skip_bad_rows=options.skip_bad_rows,
+                max_length=options.max_length,
+            )
+            if new_texts:
+                texts |= new_texts
+                model = str(options.model)
+    return texts
 
 
 TASKS: dict[str, FinetuningTask] = {

@@ -38,7 +38,7 @@ from minibert.text import BadRow, Row, left_out
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
 from minibert.training.options import TrainingOptions
-from minibert.training.run import Run
+from minibert.training.run import Run, has_learned
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
 from minibert.util.checks import amount, check_count, check_kind, warn
@@ -75,6 +75,7 @@ def finetune(
     held_out: float = 0.1,
     skip_bad_rows: bool = False,
     max_length: int = 128,
+    learned: Collection[tuple[str, ...]] = (),
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
 ) -> RunScores:
@@ -97,6 +98,8 @@ def finetune(
         skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
             errors.
         max_length: Tokens after which an example is truncated, at most the positions of the model.
+        learned: Texts of rows that the checkpoint has learned from, as of `learned_texts`. A notice
+            counts those that are held out.
         resume: Continue the run in `folder`, as in `Run`.
         callback: See `Run`.
 
@@ -121,6 +124,8 @@ def finetune(
         parts = _read_parts(
             task, (train, dev, test), held_out, options.seed, skipped if skip_bad_rows else None
         )
+        if dev is None:
+            _tell_learned(task, parts.dev, learned, checkpoint)
         _check_metric(options.metric or "", parts, task)
         torch.manual_seed(options.seed)
         with warnings.catch_warnings():
@@ -205,6 +210,68 @@ def finetune(
         if trainer.is_first:  # until here a run that is stopped can be resumed
             remove_states(folder, options.keep_states)
     return scores
+
+
+def learned_texts(
+    task: Task,
+    folder: FilePath,
+    train: FilePath,
+    *,
+    held_out: float,
+    seed: int,
+    skip_bad_rows: bool,
+    max_length: int,
+) -> set[tuple[str, ...]]:
+    """The texts of the rows that the run in a folder has learned from.
+
+    Args:
+        task: Of the run, as are the other arguments.
+        folder: Of the run.
+        train: Its training file.
+        held_out: The share that was held out of it. 0: none.
+        seed: Seed of this choice.
+        skip_bad_rows: Bad rows were left out.
+        max_length: Tokens after which an example was truncated.
+
+    Returns:
+        The texts of each row. Empty if the file does not give the examples of the last state of the
+        run: the file has changed, or the run has kept no state.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        ValueError: The file does not hold what the task needs, or the state is damaged.
+    """
+    skip: Skipped = [] if skip_bad_rows else None
+    rows = read_rows(task, train, skip=skip)
+    if held_out:
+        rows, _ = _hold_out_rows(task, rows, held_out, seed)
+    model, tokenizer = task.load(folder, rows)
+    max_length = min(max_length, model.config.max_position_embeddings)
+    rows = rows_that_fit(task, rows, tokenizer, max_length, skip)
+    if not has_learned(folder, task.encode(rows, tokenizer, model.config, max_length)):
+        return set()
+    return {task.texts_of(row) for row in rows}
+
+
+def _tell_learned(
+    task: Task,
+    held_rows: Sequence[Row],
+    learned: Collection[tuple[str, ...]],
+    checkpoint: FilePath | Source,
+) -> None:
+    """Tell how many of the held-out rows the checkpoint has learned from."""
+    count = sum(task.texts_of(row) in learned for row in held_rows)
+    if count:
+        name = checkpoint.name if isinstance(checkpoint, Source) else checkpoint
+        tell(
+            Message(
+                f"notice: {count:,} of the {amount(len(held_rows), 'row')} that are held out were "
+                f"in the training data of {name}, so the scores will be too good. Pass rows that "
+                "it has not learned from as ",
+                Argument("dev"),
+                ".",
+            )
+        )
 
 
 def _tell_notices(
@@ -308,11 +375,18 @@ def _read_parts(
             f"{names[0]} is {task.row_name} of {amount(words, 'word')}, so nothing can be held "
             f"out: {task.row_advice}pass a dev file."
         )
-    labels = [task.labels_of(row) for row in train_rows]
-    groups = [task.group_of(row) for row in train_rows]
-    train_rows, dev_rows = hold_out(train_rows, labels, held_out, seed, groups)
+    train_rows, dev_rows = _hold_out_rows(task, train_rows, held_out, seed)
     tell(f"no dev file: holding out {amount(len(dev_rows), 'row')} of {names[0]}")
     return Parts(train_rows, dev_rows, test_rows, [names[0], "the held-out rows", names[2]])
+
+
+def _hold_out_rows(
+    task: Task, rows: Sequence[Row], share: float, seed: int
+) -> tuple[list[Row], list[Row]]:
+    """As `hold_out`, by the labels and the groups of the task."""
+    labels = [task.labels_of(row) for row in rows]
+    groups = [task.group_of(row) for row in rows]
+    return hold_out(rows, labels, share, seed, groups)
 
 
 def with_learning_rate(options: TrainingOptions, task: Task, hidden_size: int) -> TrainingOptions:

@@ -494,6 +494,16 @@ def _check_same_run(
         )
 
 
+def has_learned(folder: str | os.PathLike[str], examples: Sequence[Example]) -> bool:
+    """Whether the last state of the run in a folder is of a training on exactly these examples.
+
+    Raises:
+        ValueError: The state is damaged.
+    """
+    states = saved_states(folder)
+    return bool(states) and read_state(states[-1])["about"].get("data") == _digest(examples)
+
+
 def _digest(examples: Sequence[Example]) -> str:
     """A checksum of all ids and labels, in their order."""
     digest = hashlib.sha256()

@@ -6,6 +6,7 @@ The slow tests use real data.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -456,6 +457,59 @@ def test_the_command(checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixt
     message = capsys.readouterr().err
     assert message.startswith("minibert finetune: ") and message.count("\n") == 1
     assert "already holds a run: pass --resume" in message
+
+
+LEARNED = re.compile(r"(\d+) of the 8 rows that are held out were in the training data of (\S+),")
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("with another seed", True),
+        ("a run between", True),
+        ("with the same seed", False),
+        ("without states", False),
+        ("on other rows", False),
+        ("a row was added since", False),
+        ("the file is gone", False),
+    ],
+)
+def test_held_out_rows_that_the_model_has_learned_from_are_counted(
+    before: str, expected: bool, checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = write_reviews(tmp_path / "first.tsv", 80, 0)
+    other = write_reviews(tmp_path / "other.tsv", 80, 1)
+
+    def start(model: str, train: Path, output: str, *more: str) -> str:
+        command = ["finetune", "classification", "--model", model, "--train", str(train)]
+        command += ["--text-column", "review", "--label-column", "verdict", "--steps", "1"]
+        folder = str(tmp_path / output)
+        capsys.readouterr()
+        assert main([*command, "--output", folder, *more]) == 0
+        return folder
+
+    keep = ("--keep-states", "0") if before == "without states" else ()
+    model = start(checkpoint, other if before == "on other rows" else first, "one", *keep)
+    if before == "a run between":
+        model = start(model, other, "two")
+    lines = first.read_text(encoding="utf-8").splitlines()[1:]
+    again = first
+    if before == "the file is gone":
+        again = first.rename(tmp_path / "again.tsv")
+    if before == "a row was added since":
+        again = tmp_path / "again.tsv"
+        again.write_bytes(first.read_bytes())
+        first.write_text(first.read_text(encoding="utf-8") + "\nw1 good\tgood!", encoding="utf-8")
+    start(model, again, "last", "--seed", "0" if before == "with the same seed" else "1")
+
+    match = LEARNED.search(capsys.readouterr().err)
+    if not expected:
+        assert match is None
+        return
+    labels = [line.split("\t")[1] for line in lines]
+    learned, _ = hold_out(lines, labels, 0.1, 0)
+    _, held_rows = hold_out(lines, labels, 0.1, 1)
+    assert match and match.groups() == (str(len(set(held_rows) & set(learned))), model)
 
 
 def test_without_a_dev_file_a_share_of_each_label_is_held_out(
