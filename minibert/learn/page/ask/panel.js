@@ -6,7 +6,7 @@ import { askedQuestion, forgetWork, leaveDoor, openDoor } from "./doors.js";
 import { languageOf, modelLanguage, questions } from "./entries.js";
 import {
   NEAREST,
-  answers,
+  isAnswer,
   middleOf,
   prepareSearch,
   rankByLetters,
@@ -121,7 +121,7 @@ listQuestions.text = "";
  */
 function fillNearest(by, found, language) {
   const nearest = found.map(([entry]) => entry).filter(({ elsewhere }) => !elsewhere);
-  fillQuestions(by, nearest.slice(0, NEAREST), language, answers(found, by));
+  fillQuestions(by, nearest.slice(0, NEAREST), language, isAnswer(found, by));
 }
 
 /**

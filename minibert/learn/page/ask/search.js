@@ -35,7 +35,7 @@ const FLOORS = { letters: 0.4, vectors: 1.5 };
  * @param {[any, number][]} found
  * @param {string} by
  */
-export const answers = ([[first, score]], by) => score >= FLOORS[by] && !first.elsewhere;
+export const isAnswer = ([[first, score]], by) => score >= FLOORS[by] && !first.elsewhere;
 
 /**
  * Returns how much something found in `count` of the entries tells about an entry.
