@@ -35,6 +35,10 @@ torch.ones((), requires_grad=True).backward()
 # A file is flushed to the disk in case the computer loses its power, which no test simulates.
 os.fsync = lambda file: None
 
+# What opens pages. The shell, which only Debian has, draws the same without windows and profiles.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+
 # A shell makes background jobs ignore SIGINT, and processes that the tests start inherit that.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)

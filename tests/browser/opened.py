@@ -6,20 +6,17 @@ import asyncio
 import functools
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from conftest import CHROMIUM
 
 from minibert.cli import main
 from minibert.learn import build, live
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 # Without the popups of the address bar, which nobody sees: pages that each new context computes.
 OPTIONS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "

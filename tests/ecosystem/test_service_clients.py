@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import CHROMIUM
 from tiny_folder import WORDS, classifier_folder, head_folder, sentence_folder
 
 from minibert import (
@@ -988,9 +989,7 @@ class TestPages:
     def test_fetch(self, url: str, page: str, models: Models) -> None:
         """POST /v1/embeddings: fetch of Chromium, with a key, from the page of another origin."""
         api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
-        names = ("chromium", "chromium-browser", "google-chrome")
-        program = next(filter(None, map(shutil.which, names)), None)
-        if program is None:
+        if CHROMIUM is None:
             pytest.skip("needs chromium: apt-get install chromium")
         script = """async ([url, key, input]) => {
           const headers = {"Authorization": `Bearer ${key}`, "Content-Type": "application/json"};
@@ -999,7 +998,7 @@ class TestPages:
           return [(await answer.json()).data[0].embedding, answer.headers.get("X-Request-ID")];
         }"""
         with api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             tab = browser.new_page()
             tab.goto(page)
             vector, identity = tab.evaluate(script, [url, KEY, QUERY])
