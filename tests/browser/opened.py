@@ -120,12 +120,12 @@ def article_page(folders: pytest.TempPathFactory, language: str) -> Path:
     return path
 
 
-CLICK = """(selector) => {
-  const item = document.querySelector(selector);
+CLICK = """(item) => {
   item.scrollIntoView({ block: "center", inline: "nearest" }); // the strip may cover an edge
   const { left, top, width, height } = item.getBoundingClientRect();
   const hit = document.elementFromPoint(left + width / 2, top + height / 2);
-  if (!item.contains(hit)) throw new Error(`${selector} is hidden or covered`);
+  if (!item.contains(hit)) throw new Error(`${item.outerHTML} is hidden or covered`);
+  if (item.disabled) throw new Error(`${item.outerHTML} is disabled`);
   item.focus({ preventScroll: true });
   hit.click();
 }"""
@@ -172,6 +172,7 @@ class Opened:
         self.page.wait_for_function = functools.partial(
             self.page.wait_for_function, polling=POLLING
         )
+        self.page.click = self.click
         self.trouble: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.trouble.append(message.text))
@@ -205,11 +206,12 @@ class Opened:
         self.context.close()
 
     def click(self, selector: str) -> None:
-        """Click where an element is seen, but without moving the mouse there, as `page.click` does.
+        """Wait for an element and click where it is seen, but without moving the mouse there.
 
-        The mouse takes three times as long as drawing the section that is opened.
+        The mouse takes three times as long as drawing the section that is opened. Where a test
+        needs it, `locator(selector).click()` moves it.
         """
-        self.page.evaluate(CLICK, selector)
+        self.page.wait_for_selector(selector).evaluate(CLICK)
 
     def explore(self) -> None:
         """Show everything beside a scene of the article, not only what the scene needs."""
