@@ -121,6 +121,15 @@ export async function testArticle(language) {
     Object.assign(state, BLANK());
   });
 
+  test("the model fills the blank that a reader sees first", async () => {
+    const { BLANK, answersOf, requestOf } = page;
+    Object.assign(state, BLANK(), SCENES[0].set());
+    const [best, second] = await answersOf(await current.live.compute(requestOf(state)));
+    assert.match(best[0], language === "en" ? /^[a-z]+$/ : /^[가-힣]+$/);
+    assert.ok(best[1] > 1.5 * second[1], `${best}, ${second}`);
+    Object.assign(state, BLANK());
+  });
+
   test("a shorter text keeps the words that a scene compares", async () => {
     const { BLANK, current, firstState, measuredAnyway, requestOf, show, state } = page;
     const scene = SCENES.find(({ id }) => id === "head");

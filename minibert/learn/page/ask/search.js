@@ -120,12 +120,15 @@ export const vectorOf = memoized(
 export function computedVector(text) {
   const tokens = tokensOf(text);
   /** @param {string} name */
-  const column = (name) => tokens.map((/** @type {any} */ token) => token[name]);
+  const column = (name) =>
+    tokens.map((/** @type {any} */ token) => token[name]);
   return current.live.ask("vector", {
     ids: column("id"),
     types: column("type"),
     mask: column("mask"),
-    weights: column("id").map((/** @type {any} */ id) => rarity(pieceCounts().get(id))),
+    weights: column("id").map((/** @type {any} */ id) =>
+      rarity(pieceCounts().get(id)),
+    ),
   });
 }
 
@@ -168,7 +171,9 @@ const wordsIn = (text) =>
 const beginnings = (text) =>
   new Set(
     wordsIn(text)
-      .flatMap((/** @type {any} */ word) => word.match(/\p{Script=Hangul}+|\P{Script=Hangul}+/gu))
+      .flatMap((/** @type {any} */ word) =>
+        word.match(/\p{Script=Hangul}+|\P{Script=Hangul}+/gu),
+      )
       .map((/** @type {any} */ word) => word.slice(0, BEGINNING)),
   );
 
@@ -194,7 +199,9 @@ function trigrams(text) {
 function termsIn(text) {
   const { terms, pattern } = glossary();
   const found = inUsualForms(text).toLowerCase().match(pattern) ?? [];
-  return new Set(found.map((/** @type {any} */ form) => terms.get(joined(form))));
+  return new Set(
+    found.map((/** @type {any} */ form) => terms.get(joined(form))),
+  );
 }
 
 /**
@@ -234,8 +241,9 @@ const usualForms = memoized(() => {
     ko.forms[0],
     en.forms.filter((/** @type {any} */ form) => !ko.forms.includes(form)),
   ]);
-  const forms = [...terms, ...Object.entries(page.spellings)].flatMap(([usual, others]) =>
-    others.map((/** @type {any} */ form) => [form.toLowerCase(), usual]),
+  const forms = [...terms, ...Object.entries(page.spellings)].flatMap(
+    ([usual, others]) =>
+      others.map((/** @type {any} */ form) => [form.toLowerCase(), usual]),
   );
   return {
     usual: new Map(forms.map(([form, usual]) => [joined(form), usual])),
@@ -252,7 +260,9 @@ export const inUsualForms = memoized((text) => {
     return text;
   }
   const { usual, pattern } = usualForms();
-  return text.toLowerCase().replace(pattern, (/** @type {any} */ form) => usual.get(joined(form)));
+  return text
+    .toLowerCase()
+    .replace(pattern, (/** @type {any} */ form) => usual.get(joined(form)));
 });
 
 /** What is compared of an entry, for every phrasing or for its whole text. */
@@ -267,11 +277,25 @@ const wordsOf = memoized((texts) => {
   };
 });
 
-/** Returns a function that weighs trigrams by their rarity in a language. */
+/**
+ * Returns two functions that weigh trigrams by their rarity in a language: those of any text, and
+ * those of an entry, which are weighed once.
+ */
 const weigher = memoized((language) => {
   const counts = countSets(entries.map((one) => wordsOf(one[language]).whole));
-  return (/** @type {any} */ grams) =>
-    [...grams].reduce((sum, gram) => sum + rarity(counts.get(gram)), 0);
+  const rarities = new Map(
+    [...counts].map(([gram, count]) => [gram, rarity(count)]),
+  );
+  const unknown = rarity(0);
+  /** @param {Iterable<string>} grams */
+  const weigh = (grams) => {
+    let sum = 0;
+    for (const gram of grams) {
+      sum += rarities.get(gram) ?? unknown;
+    }
+    return sum;
+  };
+  return { weigh, weighOnce: memoized(weigh) };
 });
 
 /**
@@ -282,14 +306,14 @@ const weigher = memoized((language) => {
  * @param {string} language
  */
 function comparerOf(text, language) {
-  const weigh = weigher(language);
+  const { weigh, weighOnce } = weigher(language);
   const grams = trigrams(text);
   const total = weigh(grams) || 1;
   /** @param {Set<string>} own */
   const common = (own) => weigh([...grams].filter((gram) => own.has(gram)));
   return {
     /** @param {Set<string>} own */
-    both: (own) => (2 * common(own)) / (total + weigh(own)),
+    both: (own) => (2 * common(own)) / (total + weighOnce(own)),
     /** @param {Set<string>} own */
     covered: (own) => common(own) / total,
   };
@@ -320,7 +344,9 @@ function sharedTerms(text, language) {
   const wanted = [...termsIn(text)];
   return entries.map((one) => {
     const { terms } = wordsOf(one[language]);
-    const named = terms.flatMap((/** @type {any} */ own) => wanted.filter((term) => own.has(term)));
+    const named = terms.flatMap((/** @type {any} */ own) =>
+      wanted.filter((term) => own.has(term)),
+    );
     return named.length / (terms.length * wanted.length || 1);
   });
 }
@@ -339,13 +365,16 @@ const beginningCounts = memoized((language) =>
 function unknownShare(text, language) {
   const counts = beginningCounts(language);
   /** @param {string[]} some */
-  const weigh = (some) => some.reduce((sum, one) => sum + rarity(counts.get(one)), 0);
+  const weigh = (some) =>
+    some.reduce((sum, one) => sum + rarity(counts.get(one)), 0);
   const all = [...beginnings(text)];
   return weigh(all.filter((one) => !counts.has(one))) / (weigh(all) || 1);
 }
 
 /** Whether a phrasing of an entry asks why: a definition alone does not answer that. */
-const answersWhy = memoized((texts) => phrasings(texts).some((text) => WHY.test(text)));
+const answersWhy = memoized((texts) =>
+  phrasings(texts).some((text) => WHY.test(text)),
+);
 
 /**
  * Returns entries and scores as pairs, the highest score first.
@@ -365,9 +394,13 @@ export function rankByLetters(text) {
   const unknown = UNKNOWN_WEIGHT * unknownShare(text, language);
   const asksWhy = WHY.test(text);
   /** @param {any} one */
-  const missed = (one) => (asksWhy && !answersWhy(one[language]) ? WHY_WEIGHT : 0);
+  const missed = (one) =>
+    asksWhy && !answersWhy(one[language]) ? WHY_WEIGHT : 0;
   return ranked(
-    entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i] - unknown - missed(one)]),
+    entries.map((one, i) => [
+      one,
+      letters[i] + TERMS_WEIGHT * terms[i] - unknown - missed(one),
+    ]),
   );
 }
 
@@ -380,7 +413,9 @@ function candidatePhrasings(one, text) {
   const language = modelLanguage();
   const { both } = comparerOf(text, language);
   const { some } = wordsOf(one[language]);
-  return ranked(phrasings(one[language]).map((phrasing, i) => [phrasing, both(some[i])]))
+  return ranked(
+    phrasings(one[language]).map((phrasing, i) => [phrasing, both(some[i])]),
+  )
     .slice(0, CANDIDATE_PHRASINGS)
     .map(([phrasing]) => phrasing);
 }
@@ -405,7 +440,9 @@ export async function rankByVectors(text, stop = () => false) {
       }
       vectors.push(apart(await vectorOf(phrasing), middle));
     }
-    const nearest = Math.max(...vectors.map((vector) => cosine(wanted, vector)));
+    const nearest = Math.max(
+      ...vectors.map((vector) => cosine(wanted, vector)),
+    );
     pairs.push([one, score + nearest + cosine(wanted, centerOf(vectors))]);
   }
   return ranked(pairs);
