@@ -76,18 +76,18 @@ class Labeled(NamedTuple):
 class SequenceTask(LabelOptions, TableTask):
     """A label, or a number, for a text or a pair of texts in a table.
 
+    How labels are learned is said by the fields of `LabelOptions`.
+
     Attributes:
         table: How files are read: the columns of the text, the label and the second text.
         regression: The label is a number.
-        class_weights: A rare class counts as much as a frequent one, where a text has one label.
-        multi_label: The label is a list of labels. A text may have several or none.
         label_columns: With `multi_label`, a column of 1 and 0 for each label, instead of
             `table.label`.
         dev_table: How evaluation files are read, where they differ.
 
     Raises:
-        ValueError: `class_weights` for several labels a text, or for a number, or `label_columns`
-            without `multi_label`.
+        ValueError: An option does not fit: `class_weights` and `label_smoothing` are for one label a
+            text, `positive_weights` and `label_columns` for several.
     """
 
     table: Table = Table(label="label")

@@ -27,6 +27,7 @@ from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.arithmetic.search import pairwise_similarity, similarity
 from minibert.encoders.embedder import SentenceEmbedder
+from minibert.encoders.folders.embedder_folder import check_portable
 from minibert.encoders.folders.reading import Reading
 from minibert.encoders.rows.token_rows import Vectors
 from minibert.layouts import PackedLayout
@@ -149,6 +150,7 @@ class SimilarityTask(ScoreOptions, TableTask):
         embedder = SentenceEmbedder.from_pretrained(
             checkpoint, pooling=self.pooling, precision=None
         )
+        check_portable(embedder)
         wrong = [size for size in self.matryoshka if not 0 < size < embedder.dimension]
         if wrong:
             raise ArgumentError(

@@ -22,6 +22,7 @@ from minibert.training.data import pack
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 from minibert.training.state import saved_states
+from minibert.util.errors import ArgumentError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -361,6 +362,12 @@ def test_errors_name_damaged_rows(rows: list[dict[str, Any]], message: str, tmp_
 def test_matryoshka_sizes_that_are_too_large_raise_an_error(checkpoint: Path) -> None:
     with pytest.raises(ValueError, match="^matryoshka should have sizes from 1 to 31, not 32"):
         SimilarityTask(matryoshka=[16, 32]).load(checkpoint, [])
+
+
+def test_a_pooling_that_is_not_saved_is_not_trained(checkpoint: Path) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        SimilarityTask(pooling=["pooler", "mean"]).load(checkpoint, [])
+    assert caught.value.argument.name == "pooling"
 
 
 def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors, write_tensors
 from minibert.encoders.arithmetic.pooling import resolve_layers
+from minibert.encoders.arithmetic.pooling_names import MODES
 from minibert.encoders.arithmetic.steps import Dense, Normalize, Truncate, without_truncate
 from minibert.encoders.encoder_options import HubOptions, part_of
 from minibert.encoders.folders.checkpoint import Checkpoint
@@ -33,7 +34,7 @@ from minibert.encoders.onnx.onnx_embedder import load_exported
 from minibert.inference.optimize import optimize
 from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError
 from minibert.util.extras import need
 from minibert.util.files import read_json, replacing, write_json
 
@@ -198,6 +199,11 @@ def save_embedder(embedder: Any, target: Path) -> None:
         _write(embedder, bert, pooling, steps, written)
 
 
+def check_portable(embedder: Any) -> None:
+    """Raise ValueError if `save_embedder` would refuse an embedder, as before it is trained."""
+    _portable(embedder)
+
+
 def _write(
     embedder: Any, bert: BertModel, pooling: list[str], steps: list[nn.Module], target: Path
 ) -> None:
@@ -257,9 +263,15 @@ def _portable(embedder: Any) -> tuple[BertModel, list[str], list[nn.Module]]:
         pooling = ["cls"]
         depth = config.num_hidden_layers
     elif "pooler" in pooling:
-        raise ValueError(
-            "a sentence-transformers folder has no pooler beside other poolings, but this "
-            f"embedder has {pooling}."
+        raise ArgumentError(
+            Argument("pooling", pooling),
+            "cannot be saved: a sentence-transformers folder has no pooler beside other poolings.",
+        )
+    unnamed = [name for name in pooling if name not in MODES]
+    if unnamed:
+        raise ArgumentError(
+            Argument("pooling", unnamed[0]),
+            "cannot be saved: a sentence-transformers folder has no name for it.",
         )
     with torch.device("meta"):
         bert = BertModel(config.replace(num_hidden_layers=depth), add_pooling_layer=False)

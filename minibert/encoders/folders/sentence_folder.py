@@ -27,7 +27,6 @@ from minibert.encoders.arithmetic.search import Metric
 from minibert.encoders.text_encoder import check_prompts
 from minibert.tokenization.basic import SURROGATE
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.errors import Argument, ArgumentError
 from minibert.util.files import parse_json, read_json, read_text, replacing, write_json
 
 # the package of the modules in the first versions, which every version still finds
@@ -494,12 +493,6 @@ def _write_fields(
 
 def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
     modes_by_name: dict[str, Any] = dict(MODES.items())
-    unknown = [name for name in pooling if name not in modes_by_name]
-    if unknown:
-        raise ArgumentError(
-            Argument("pooling", unknown[0]),
-            "cannot be saved: a sentence-transformers folder has no name for it.",
-        )
     if [name for name in MODES if name in pooling] == list(pooling):  # every version reads this
         flags = {mode.flag: name in pooling for name, mode in MODES.items()}
         flags |= {mode.flag: False for mode in UNSUPPORTED_MODES}
