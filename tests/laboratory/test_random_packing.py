@@ -108,7 +108,7 @@ def pooled(states: Tensor, first: Tensor, name: str, skip: int) -> Tensor:
     if name == "weightedmean":
         weights = torch.arange(skip + 1, len(states) + 1)[:, None].to(states.dtype)
         return (kept * weights).sum(0) / weights.sum()
-    return kept.sum(0) / len(kept) ** (0.5 if name == "mean_sqrt_len" else 1)
+    return kept.sum(0) / len(kept) ** {"mean": 1, "mean_sqrt_len": 0.5}[name]
 
 
 @programs(
