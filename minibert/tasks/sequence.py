@@ -86,8 +86,8 @@ class SequenceTask(LabelOptions, TableTask):
         dev_table: How evaluation files are read, where they differ.
 
     Raises:
-        ValueError: An option does not fit: `class_weights` and `label_smoothing` are for one label a
-            text, `positive_weights` and `label_columns` for several.
+        ValueError: An option does not fit: `class_weights` and `label_smoothing` are for one label
+            a text, `positive_weights` and `label_columns` for several.
     """
 
     table: Table = Table(label="label")
