@@ -144,7 +144,8 @@ class TokenCache:
             npy = io.BytesIO()
             np.save(npy, np.array(numbers, dtype=np.int64))
             with replacing(folder / name) as temporary:
-                temporary.write_bytes(npy.getbuffer())
+                # a copy: Python up to 3.12.1 may crash if an error holds a view of the buffer
+                temporary.write_bytes(npy.getvalue())
         about = {
             "dtype": dtype,
             "documents": len(firsts) - 1,
