@@ -120,15 +120,12 @@ export const vectorOf = memoized(
 export function computedVector(text) {
   const tokens = tokensOf(text);
   /** @param {string} name */
-  const column = (name) =>
-    tokens.map((/** @type {any} */ token) => token[name]);
+  const column = (name) => tokens.map((/** @type {any} */ token) => token[name]);
   return current.live.ask("vector", {
     ids: column("id"),
     types: column("type"),
     mask: column("mask"),
-    weights: column("id").map((/** @type {any} */ id) =>
-      rarity(pieceCounts().get(id)),
-    ),
+    weights: column("id").map((/** @type {any} */ id) => rarity(pieceCounts().get(id))),
   });
 }
 
@@ -171,9 +168,7 @@ const wordsIn = (text) =>
 const beginnings = (text) =>
   new Set(
     wordsIn(text)
-      .flatMap((/** @type {any} */ word) =>
-        word.match(/\p{Script=Hangul}+|\P{Script=Hangul}+/gu),
-      )
+      .flatMap((/** @type {any} */ word) => word.match(/\p{Script=Hangul}+|\P{Script=Hangul}+/gu))
       .map((/** @type {any} */ word) => word.slice(0, BEGINNING)),
   );
 
@@ -199,9 +194,7 @@ function trigrams(text) {
 function termsIn(text) {
   const { terms, pattern } = glossary();
   const found = inUsualForms(text).toLowerCase().match(pattern) ?? [];
-  return new Set(
-    found.map((/** @type {any} */ form) => terms.get(joined(form))),
-  );
+  return new Set(found.map((/** @type {any} */ form) => terms.get(joined(form))));
 }
 
 /**
@@ -241,9 +234,8 @@ const usualForms = memoized(() => {
     ko.forms[0],
     en.forms.filter((/** @type {any} */ form) => !ko.forms.includes(form)),
   ]);
-  const forms = [...terms, ...Object.entries(page.spellings)].flatMap(
-    ([usual, others]) =>
-      others.map((/** @type {any} */ form) => [form.toLowerCase(), usual]),
+  const forms = [...terms, ...Object.entries(page.spellings)].flatMap(([usual, others]) =>
+    others.map((/** @type {any} */ form) => [form.toLowerCase(), usual]),
   );
   return {
     usual: new Map(forms.map(([form, usual]) => [joined(form), usual])),
@@ -260,9 +252,7 @@ export const inUsualForms = memoized((text) => {
     return text;
   }
   const { usual, pattern } = usualForms();
-  return text
-    .toLowerCase()
-    .replace(pattern, (/** @type {any} */ form) => usual.get(joined(form)));
+  return text.toLowerCase().replace(pattern, (/** @type {any} */ form) => usual.get(joined(form)));
 });
 
 /** What is compared of an entry, for every phrasing or for its whole text. */
@@ -283,9 +273,7 @@ const wordsOf = memoized((texts) => {
  */
 const weigher = memoized((language) => {
   const counts = countSets(entries.map((one) => wordsOf(one[language]).whole));
-  const rarities = new Map(
-    [...counts].map(([gram, count]) => [gram, rarity(count)]),
-  );
+  const rarities = new Map([...counts].map(([gram, count]) => [gram, rarity(count)]));
   const unknown = rarity(0);
   /** @param {Iterable<string>} grams */
   const weigh = (grams) => {
@@ -344,9 +332,7 @@ function sharedTerms(text, language) {
   const wanted = [...termsIn(text)];
   return entries.map((one) => {
     const { terms } = wordsOf(one[language]);
-    const named = terms.flatMap((/** @type {any} */ own) =>
-      wanted.filter((term) => own.has(term)),
-    );
+    const named = terms.flatMap((/** @type {any} */ own) => wanted.filter((term) => own.has(term)));
     return named.length / (terms.length * wanted.length || 1);
   });
 }
@@ -365,16 +351,13 @@ const beginningCounts = memoized((language) =>
 function unknownShare(text, language) {
   const counts = beginningCounts(language);
   /** @param {string[]} some */
-  const weigh = (some) =>
-    some.reduce((sum, one) => sum + rarity(counts.get(one)), 0);
+  const weigh = (some) => some.reduce((sum, one) => sum + rarity(counts.get(one)), 0);
   const all = [...beginnings(text)];
   return weigh(all.filter((one) => !counts.has(one))) / (weigh(all) || 1);
 }
 
 /** Whether a phrasing of an entry asks why: a definition alone does not answer that. */
-const answersWhy = memoized((texts) =>
-  phrasings(texts).some((text) => WHY.test(text)),
-);
+const answersWhy = memoized((texts) => phrasings(texts).some((text) => WHY.test(text)));
 
 /**
  * Returns entries and scores as pairs, the highest score first.
@@ -394,13 +377,9 @@ export function rankByLetters(text) {
   const unknown = UNKNOWN_WEIGHT * unknownShare(text, language);
   const asksWhy = WHY.test(text);
   /** @param {any} one */
-  const missed = (one) =>
-    asksWhy && !answersWhy(one[language]) ? WHY_WEIGHT : 0;
+  const missed = (one) => (asksWhy && !answersWhy(one[language]) ? WHY_WEIGHT : 0);
   return ranked(
-    entries.map((one, i) => [
-      one,
-      letters[i] + TERMS_WEIGHT * terms[i] - unknown - missed(one),
-    ]),
+    entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i] - unknown - missed(one)]),
   );
 }
 
@@ -413,9 +392,7 @@ function candidatePhrasings(one, text) {
   const language = modelLanguage();
   const { both } = comparerOf(text, language);
   const { some } = wordsOf(one[language]);
-  return ranked(
-    phrasings(one[language]).map((phrasing, i) => [phrasing, both(some[i])]),
-  )
+  return ranked(phrasings(one[language]).map((phrasing, i) => [phrasing, both(some[i])]))
     .slice(0, CANDIDATE_PHRASINGS)
     .map(([phrasing]) => phrasing);
 }
@@ -440,9 +417,7 @@ export async function rankByVectors(text, stop = () => false) {
       }
       vectors.push(apart(await vectorOf(phrasing), middle));
     }
-    const nearest = Math.max(
-      ...vectors.map((vector) => cosine(wanted, vector)),
-    );
+    const nearest = Math.max(...vectors.map((vector) => cosine(wanted, vector)));
     pairs.push([one, score + nearest + cosine(wanted, centerOf(vectors))]);
   }
   return ranked(pairs);
