@@ -38,7 +38,7 @@ from minibert.text import BadRow, Row, left_out
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
 from minibert.training.options import TrainingOptions
-from minibert.training.run import Run, has_learned
+from minibert.training.run import Run, examples_digest, learned_data
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
 from minibert.util.checks import amount, check_count, check_kind, warn
@@ -241,6 +241,9 @@ def learned_texts(
         FileNotFoundError: The file does not exist.
         ValueError: The file does not hold what the task needs, or the state is damaged.
     """
+    data = learned_data(folder)
+    if data is None:
+        return set()
     skip: Skipped = [] if skip_bad_rows else None
     rows = read_rows(task, train, skip=skip)
     if held_out:
@@ -248,7 +251,7 @@ def learned_texts(
     model, tokenizer = task.load(folder, rows)
     max_length = min(max_length, model.config.max_position_embeddings)
     rows = rows_that_fit(task, rows, tokenizer, max_length, skip)
-    if not has_learned(folder, task.encode(rows, tokenizer, model.config, max_length)):
+    if examples_digest(task.encode(rows, tokenizer, model.config, max_length)) != data:
         return set()
     return {task.texts_of(row) for row in rows}
 

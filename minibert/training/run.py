@@ -459,8 +459,8 @@ def _describe_run(
             description[field.name] = getattr(model.config, field.name)
     description["attn_implementation"] = model.config.own_attention  # BERT's may differ
     description |= Reading.of(model.config).options
-    description["data"] = _digest(examples)
-    description["dev"] = _digest(dev)
+    description["data"] = examples_digest(examples)
+    description["dev"] = examples_digest(dev)
     return description
 
 
@@ -494,17 +494,20 @@ def _check_same_run(
         )
 
 
-def has_learned(folder: str | os.PathLike[str], examples: Sequence[Example]) -> bool:
-    """Whether the last state of the run in a folder is of a training on exactly these examples.
+def learned_data(folder: str | os.PathLike[str]) -> str | None:
+    """The `examples_digest` in the last state of the run in a folder. None: it has no state.
 
     Raises:
         ValueError: The state is damaged.
     """
     states = saved_states(folder)
-    return bool(states) and read_state(states[-1])["about"].get("data") == _digest(examples)
+    if not states:
+        return None
+    data: str | None = read_state(states[-1])["about"].get("data")
+    return data
 
 
-def _digest(examples: Sequence[Example]) -> str:
+def examples_digest(examples: Sequence[Example]) -> str:
     """A checksum of all ids and labels, in their order."""
     digest = hashlib.sha256()
     for example in examples:
