@@ -124,7 +124,8 @@ def _narrow(
     values = {"model": names, "prompt_name": shared, "input_type": all_types, "task": all_types}
     dimensions = [model.about["dimension"] for model in models if "dimension" in model.about]
     for name, property in properties.items():
-        if name in values:
+        # a field whose type already names its values keeps them
+        if name in values and not {"const", "enum"} & _part(property, "string").keys():
             properties[name] = {"title": name, "enum": [*values[name], None]}
         if name in ("dimensions", "output_dimension") and dimensions:
             _part(property, "integer")["maximum"] = min(dimensions)

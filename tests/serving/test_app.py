@@ -514,6 +514,11 @@ class TestLimits:
             schema = client.get("/openapi.json").json()
         assert {"/", "/health/live", "/v1/embeddings"} <= schema["paths"].keys()
 
+    def test_the_schema_keeps_the_values_that_a_type_names(self, client: Any) -> None:
+        bodies = client.get("/openapi.json").json()["components"]["schemas"]
+        assert "query" in bodies["EmbeddingsRequest"]["properties"]["task"]["enum"]
+        assert bodies["PoolingRequest"]["properties"]["task"]["anyOf"][0]["const"] == "embed"
+
 
 @pytest.mark.parametrize("name", ["embedder", "reranker", "classifier"])
 def test_texts_that_cannot_be_read_are_said_once(
