@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ LORA = {
     "use_rslora": [True, False],
     "bias": ["none", "all", "lora_only"],
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_model_cards() -> Iterator[None]:
+    """Leave out the README.md of a saved adapter, whose template takes a third of a program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peft.PeftModel, "create_or_update_model_card", lambda *arguments: None)
+        yield
 
 
 @st.composite
