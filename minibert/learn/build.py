@@ -163,16 +163,23 @@ def write_page(
     data = {"name": _title(source.name), "source": source.name, **data, **(more or {})}
     if "lesson" in data:
         _check_article(source.name, model, data)
-        measured = data["lesson"]["measured"]
-        if measured.get("weights") == data["live"]["digest"]:
-            packed = deflated(json.dumps(measured, ensure_ascii=False).encode())
-            data["lesson"] = {**data["lesson"], "measured": packed}
-        else:  # of another model
-            data["lesson"] = {**data["lesson"], "measured": None, "studied": None}
+        data["lesson"] = _packed_lesson(data["lesson"], data["live"]["digest"])
     with replacing(path) as temporary:
         temporary.write_text(render(data), encoding="utf-8")
     progress.add()
     return len(data["tokens"])
+
+
+def _packed_lesson(lesson: Mapping[str, Any], weights: str) -> dict[str, Any]:
+    """Return the article with all in `packed` but what decides which scenes there are.
+
+    What was measured is left out if other weights were measured than those of the page.
+    """
+    lesson = dict(lesson)
+    if lesson["measured"].get("weights") != weights:
+        lesson["measured"] = lesson["studied"] = None
+    kept = {name: lesson.pop(name) for name in ("language", "studied")}
+    return {**kept, "packed": deflated(json.dumps(lesson, ensure_ascii=False).encode())}
 
 
 class Page:

@@ -88,6 +88,7 @@ export async function openPage(language) {
   const { page, words, current, state, Live, settings } = names;
   settings.worker = () => new SameProcess(answerOf);
   state.language = "en";
+  await names.readLesson();
   for (const [key, said] of Object.entries(page.lesson.texts)) {
     for (const reader of ["en", "ko"]) {
       words[reader][`lesson.${key}`] = said[reader];
@@ -95,6 +96,5 @@ export async function openPage(language) {
   }
   current.live = await Live.start(page.live, settings);
   await names.readEntries();
-  await names.readMeasured();
   return names;
 }

@@ -1,6 +1,6 @@
 // Builds the page and draws it. Every action changes the state, and the page hears of it here.
 
-import { readMeasured } from "./article/contents.js";
+import { readLesson } from "./article/contents.js";
 import { buildLesson, drawLesson, drawStage, enter } from "./article/lesson.js";
 import { SCENES, SCENE_COUNT } from "./article/order.js";
 import { throughDoor } from "./ask/doors.js";
@@ -126,11 +126,11 @@ const limits = () => ({
 
 async function start() {
   const request = requested();
+  await readLesson();
   if (page.live) {
     try {
       current.live = await Live.start(page.live, settings);
       await readEntries();
-      await readMeasured();
     } catch (error) {
       state.trouble = /** @type {any} */ (error).message;
     }

@@ -4,11 +4,11 @@ import { inflate } from "../model/inflate.js";
 import { current } from "../state/current.js";
 import { page } from "../state/page.js";
 
-/** Decodes the results of the experiments, before any scene needs them. */
-export async function readMeasured() {
-  if (page.lesson?.measured) {
-    const text = new TextDecoder().decode(await inflate(page.lesson.measured));
-    page.lesson.measured = JSON.parse(text);
+/** Unpacks the article, before anything else needs it. */
+export async function readLesson() {
+  if (page.lesson) {
+    const text = new TextDecoder().decode(await inflate(page.lesson.packed));
+    Object.assign(page.lesson, JSON.parse(text));
   }
 }
 
