@@ -164,11 +164,10 @@ def test_patterns_of_heads(model: Model, sample: Any) -> None:
         np.testing.assert_allclose(shares, expected, atol=0.006)
 
 
-def test_hidden_pieces(model: Model, sample: Any) -> None:
-    results = model.measured["hiding"]
+def hidden_pieces(model: Model) -> list[tuple[str, int, str]]:
+    """Return the sentences in which a scene hides a piece, with the place and the piece."""
     allowed = model.lesson["examples"]["sides"].get("pieces")
-    number = 0
-    wanted = sample(range(len(results)))[: 4 if len(sample(range(100))) > 2 else 2]
+    found: list[tuple[str, int, str]] = []
     for text in model.lesson["sentences"]:
         pieces = ["[CLS]", *model.tokenizer.tokenize(text), "[SEP]"]
         places = [
@@ -177,19 +176,55 @@ def test_hidden_pieces(model: Model, sample: Any) -> None:
             if (piece in allowed if allowed else re.fullmatch(r"[^\W\d_]{2,}", piece))
             and not after.startswith("##")
         ]
-        if not places or number >= len(results):
-            continue
-        place = places[7 * number % len(places)]
-        assert results[number]["piece"] == pieces[place]
-        if number in wanted:
-            found = [
-                sides
-                for sides in VISIBLE_SIDES
-                if model.answer(text, place, sides=sides) == pieces[place]
-            ]
-            assert results[number]["sides"] == found
-        number += 1
-    assert number == len(results)
+        if places:
+            place = places[7 * len(found) % len(places)]
+            found.append((text, place, pieces[place]))
+    return found
+
+
+def test_hidden_pieces(model: Model, sample: Any) -> None:
+    results = model.measured["hiding"]
+    hidden = hidden_pieces(model)
+    assert len(hidden) >= len(results)
+    for (_, _, piece), result in zip(hidden, results, strict=False):
+        assert result["piece"] == piece
+    for number in sample(range(len(results)))[: 4 if len(sample(range(100))) > 2 else 2]:
+        text, place, piece = hidden[number]
+        found = [
+            sides for sides in VISIBLE_SIDES if model.answer(text, place, sides=sides) == piece
+        ]
+        assert results[number]["sides"] == found
+
+
+def test_gradients(model: Model, sample: Any) -> None:
+    """Those of PyTorch, which the page computes by itself, reach every token at h0."""
+    results = model.measured["returning"]
+    assert len(results) == 40
+    last = model.network.bert.encoder.layer[-1].output
+    for number in sample(results):
+        text, place, piece = hidden_pieces(model)[number]
+        inputs = model.tokenizer(text, return_tensors="pt")
+        word = inputs["input_ids"][0, place].item()
+        assert model.tokenizer.convert_ids_to_tokens([word]) == [piece]
+        inputs["input_ids"][0, place] = model.tokenizer.mask_token_id
+        neurons: list[torch.Tensor] = []
+        hook = last.dense.register_forward_pre_hook(
+            lambda module, args, kept=neurons: kept.append(args[0])
+        )
+        last.dense.weight.requires_grad_()
+        with torch.enable_grad():
+            output = model.network(**inputs, output_hidden_states=True)
+            loss = -output.prediction_logits.log_softmax(-1)[0, place, word]
+            first, weight = torch.autograd.grad(loss, [output.hidden_states[0], last.dense.weight])
+        hook.remove()
+        lengths = first[0].norm(dim=-1)
+        result = results[number]
+        assert result["isHome"] == (lengths.argmax().item() == place)
+        assert result["least"] == pytest.approx((lengths.min() / lengths.max()).item(), abs=1e-3)
+        # the way of the page ends at the weight with the longest neuron and the longest gradient
+        neuron = neurons[0][0, place].abs().argmax()
+        for slope in result["slopes"]:
+            assert abs(slope) == pytest.approx(weight[:, neuron].abs().max().item(), rel=5e-3)
 
 
 def test_skipped_layers(model: Model, sample: Any) -> None:
@@ -430,6 +465,12 @@ def test_the_texts_are_true_of_the_results() -> None:
         # without any feed-forward network hardly an answer survives, and without any head
         for name in ("idling", "unheard"):
             assert np.array(measured[name])[:, -1].mean() < 0.15
+        # a gradient reaches all tokens, is what is measured, and often longer beside the hidden one
+        returning = measured["returning"]
+        assert min(own["least"] for own in returning) > 0
+        assert sum(not own["isHome"] for own in returning) > len(returning) / 2
+        gradients, slopes = np.array([own["slopes"] for own in returning]).T
+        assert (abs(slopes / gradients - 1) < 0.01).all()
         both = sum("both" in own["sides"] for own in measured["hiding"])
         left = sum({"both", "left"} <= set(own["sides"]) for own in measured["hiding"])
         assert left < 0.6 * both

@@ -15,6 +15,7 @@
 // - figure: what is drawn below the verdict, or at the opening of the scene below its first paragraph.
 
 import { studied } from "./contents.js";
+import { scene as back } from "./scenes/back/scene.js";
 import { scene as batchim } from "./scenes/batchim/scene.js";
 import { scene as eojeol } from "./scenes/eojeol/scene.js";
 import { scene as guess } from "./scenes/guess/scene.js";
@@ -64,6 +65,7 @@ export const ENGLISH = [
   sentence,
   training,
   step,
+  back,
   task,
   unfreeze,
   englishWhich,
@@ -92,6 +94,7 @@ export const KOREAN = [
   meaning,
   training,
   step,
+  back,
   task,
   unfreeze,
   koreanWhich,

@@ -197,7 +197,7 @@ let drawnFigure = null; // the figure whose map is shown, which may belong to an
 const sceneMap = new HeatMap("scene-map", () => drawnFigure.plan());
 
 /**
- * Draws the figure of a verdict: a map of cells, or what the figure draws itself.
+ * Draws the figure of a verdict: a map of cells, what the figure draws itself, or both.
  * @param {Figure} figure
  */
 export function drawFigure(figure) {
@@ -223,17 +223,18 @@ export function drawFigure(figure) {
   const isMap = Boolean(figure.plan && figure.legend);
   $("scene-map").parentElement.hidden = !isMap;
   $("scene-legend").hidden = !isMap;
-  $("scene-drawn").hidden = isMap;
+  $("scene-drawn").hidden = !figure.draw;
   if (figure.plan && figure.legend) {
     drawnFigure = figure;
     sceneMap.draw();
     legend("scene-legend", ...figure.legend());
-  } else {
+  }
+  if (figure.draw) {
     if (drawFigure.drawn !== figure) {
       $("scene-drawn").replaceChildren();
     }
     drawFigure.drawn = figure;
-    figure.draw?.($("scene-drawn"));
+    figure.draw($("scene-drawn"));
   }
   const said = figure.said?.() ?? "";
   if (saysNew($("scene-said"), said)) {

@@ -1,5 +1,6 @@
 // The models of the worker, and what they answer. A model decodes its weights once.
 
+import { backward } from "./backward.js";
 import { Bert } from "./bert.js";
 import { inflate } from "./inflate.js";
 import { Product } from "./product.js";
@@ -75,6 +76,7 @@ const ANSWERS = {
       return sum / total;
     });
   },
+  backward,
   /**
    * @param {any} bert
    * @param {any} input

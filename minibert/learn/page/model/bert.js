@@ -502,16 +502,28 @@ export class Bert {
     };
   }
 
+  /** The matrix with a row for every word, which is that of the embeddings unless it has its own. */
+  get decoder() {
+    return (
+      this.parameter("cls.predictions.decoder.weight") ??
+      this.parameter("embeddings.word_embeddings.weight")
+    );
+  }
+
+  /**
+   * Compares the last step of `transform` with every word of the vocabulary: (seq, vocab).
+   * @param {Tensor} transformed
+   */
+  decode(transformed) {
+    return this.multiply(transformed, this.decoder, this.parameter("cls.predictions.bias"));
+  }
+
   /**
    * Returns the logit of every word of the vocabulary for each row of states: (seq, vocab).
    * @param {Tensor} states
    */
   logits(states) {
-    const { transformed } = this.transform(states);
-    const decoder =
-      this.parameter("cls.predictions.decoder.weight") ??
-      this.parameter("embeddings.word_embeddings.weight");
-    return this.multiply(transformed, decoder, this.parameter("cls.predictions.bias"));
+    return this.decode(this.transform(states).transformed);
   }
 
   /**

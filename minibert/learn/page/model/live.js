@@ -4,6 +4,16 @@ import { inflate } from "./inflate.js";
 import { Numbers } from "./numbers.js";
 import { WordPiece } from "./wordpiece.js";
 
+/**
+ * Returns what the model reads of tokens.
+ * @param {Token[]} tokens
+ */
+const columnsOf = (tokens) => ({
+  ids: tokens.map(({ id }) => id),
+  types: tokens.map(({ segment }) => segment ?? 0),
+  mask: tokens.map(({ mask }) => mask),
+});
+
 export class Live {
   /** @type {any} a WordPiece */
   tokenizer;
@@ -109,12 +119,8 @@ export class Live {
     const tokens = this.tokens(request);
     const { text, pair = null, off = [], sides = "both", from = 0, states = null } = request;
     const { idle = [], sharing = 1, shifted = false } = request;
-    /** @param {string} name */
-    const column = (name) => tokens.map((/** @type {any} */ token) => token[name]);
     const found = await this.ask("run", {
-      ids: column("id"),
-      types: column("segment"),
-      mask: column("mask"),
+      ...columnsOf(tokens),
       sides,
       off,
       idle,
@@ -133,6 +139,16 @@ export class Live {
       lens: [],
       live: true,
     };
+  }
+  /**
+   * Returns what backpropagation finds for a word that one token hides: see model/backward.js.
+   * @param {ModelRequest} request
+   * @param {number} place
+   * @param {number} word
+   * @returns {Promise<ReturnType<typeof import("./backward.js").backward>>}
+   */
+  backward(request, place, word) {
+    return this.ask("backward", { ...columnsOf(this.tokens(request)), place, word });
   }
   /**
    * Returns the steps of the MLM head for one state, and the best words with their logits.

@@ -29,7 +29,7 @@ function placesToHide(own) {
  * @param {any} own
  * @param {number} number
  */
-function placeToHide(own, number) {
+export function placeToHide(own, number) {
   const places = placesToHide(own);
   return places[(7 * number) % places.length];
 }
@@ -52,7 +52,7 @@ async function answersBySides(request, place) {
 }
 
 /** Returns the sentences with a place to mask. Each sentence is tokenized once. */
-function sentencesToHide() {
+export function sentencesToHide() {
   return keep("hidden words", () =>
     page.lesson.sentences
       .filter((/** @type {any} */ text) => placesToHide(current.live.tokens({ text })).length > 0)

@@ -9,7 +9,7 @@ import { current } from "../../../state/current.js";
  * Returns the probability of the hidden word, and its loss, the negative logarithm.
  * @param {Computed} what
  */
-async function lossOfHidden(what) {
+export async function lossOfHidden(what) {
   const word = current.live.tokenizer.ids.get(example("step").hidden);
   const states = oneRow(what, placeOf(what, "[MASK]"));
   const [share] = await current.live.ask("shares", { word, states });
