@@ -5,10 +5,10 @@ import { sizes } from "./page.js";
 import { announce, draw, state } from "./store.js";
 
 /**
- * Changes the state and draws the page.
+ * Changes the state.
  * @param {Record<string, any>} changes
  */
-export function change(changes) {
+function set(changes) {
   announce("change", changes);
   // Another tab closes the part that lies over it.
   if (changes.section && !("part" in changes)) {
@@ -23,19 +23,30 @@ export function change(changes) {
     state.depth = sizes.layers;
   }
   Object.assign(state, changes);
+}
+
+/**
+ * Changes the state and draws the page.
+ * @param {Record<string, any>} changes
+ */
+export function change(changes) {
+  set(changes);
   draw();
   announce("changed", changes);
 }
 
 /**
- * Like `change`, for inputs of the model.
+ * Like `change`, for inputs of the model. A live model draws the page, once, with its results.
  * @param {Record<string, any>} changes
  */
 export function ask(changes) {
-  change(changes);
-  if (current.live) {
-    refresh();
+  if (!current.live) {
+    change(changes);
+    return;
   }
+  set(changes);
+  announce("changed", changes);
+  refresh();
 }
 
 /**
