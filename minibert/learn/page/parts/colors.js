@@ -3,16 +3,31 @@
 import { clamp } from "../model/ranges.js";
 import { root } from "../state/page.js";
 
-/** @param {string} name */
-export const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+/** @type {Map<string, string>} the colors of the theme, because asking makes the browser style */
+const colors = new Map();
+
+/**
+ * Returns a color of the style sheet in the theme.
+ * @param {string} name
+ */
+export function color(name) {
+  let found = colors.get(name);
+  if (found === undefined) {
+    found = getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+    colors.set(name, found);
+  }
+  return found;
+}
 
 /** @type {Record<string, Uint32Array>} */
 let palettes;
 
 /**
- * Fills each palette with 256 colors as pixels, interpolated between the stops in the style sheet.
+ * Reads the colors of a new theme. Each palette has 256 colors as pixels, interpolated between the
+ * stops in the style sheet.
  */
 export function readPalettes() {
+  colors.clear();
   /** @param {string} name */
   const read = (name) => {
     const stops = color(name)
