@@ -24,12 +24,12 @@ export function prepare(canvas, width, height) {
   );
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   /** @type {any} */
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  setSize(context, PRINT);
+  setSize(context, PRINT); // before the style, which the browser would have to apply first
   context.textBaseline = "middle";
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   return context;
 }
 
