@@ -108,8 +108,10 @@ export async function enter(scene) {
   if (state.scene !== scene) {
     return;
   }
-  then?.();
-  draw();
+  if (then) {
+    then();
+    draw();
+  }
   beginWith("scene-title");
 }
 
