@@ -21,7 +21,7 @@ import { buildAttention, drawAttention } from "./views/attention.js";
 import { buildCompare, drawCompare, fillCompared } from "./views/compare/compare.js";
 import { compareTexts } from "./views/compare/texts.js";
 import { EMBEDDINGS, drawEmbeddings } from "./views/embeddings.js";
-import { buildFrame, buildTokens, drawFrame, hideOne } from "./views/frame.js";
+import { buildFrame, buildTokens, drawFrame, hideOne, revealChosen } from "./views/frame.js";
 import { FILM_STEPS } from "./views/head/film-time.js";
 import { buildHead, buildHeadChoices, drawHead } from "./views/head/head.js";
 import { buildHidden, drawHidden } from "./views/hidden.js";
@@ -63,6 +63,7 @@ function drawPage() {
   drawTour();
   drawLesson();
   drawAsk();
+  revealChosen();
   remember();
 }
 

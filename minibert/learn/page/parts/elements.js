@@ -12,6 +12,17 @@ export function element(kind, text = "", properties = {}) {
   return Object.assign(document.createElement(kind), { textContent: text, ...properties });
 }
 
+/**
+ * Sets the text of an element. Setting the same text again would cause a layout.
+ * @param {any} item
+ * @param {string} text
+ */
+export function setText(item, text) {
+  if (item.textContent !== text) {
+    item.textContent = text;
+  }
+}
+
 /** @param {number} share */
 export function bar(share) {
   const span = element("span", "", { className: "bar" });

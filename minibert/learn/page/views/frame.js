@@ -1,7 +1,7 @@
 // The frame around the tabs: the tokens, the tabs, and what is switched off.
 
 import { cosine } from "../model/vectors.js";
-import { $, buttonsOf, element } from "../parts/elements.js";
+import { $, buttonsOf, element, setText } from "../parts/elements.js";
 import { walk } from "../parts/keys.js";
 import { copyPython, tell } from "../parts/readout.js";
 import { coverage } from "../state/analyses.js";
@@ -207,36 +207,25 @@ function drawModelLine() {
 }
 
 export function drawFrame() {
-  // Setting the same text again would cause a layout, and the same language one of the whole page.
-  /**
-   * @param {any} before
-   * @param {any} now
-   * @param {(now: any) => void} write
-   */
-  const changed = (before, now, write) => {
-    if (before !== now) {
-      write(now);
-    }
-  };
-  changed(root.lang, state.language, (language) => {
-    root.lang = language;
-  });
+  // Setting the same language again would cause a layout of the whole page.
+  if (root.lang !== state.language) {
+    root.lang = state.language;
+  }
   for (const item of /** @type {NodeListOf<any>} */ (document.querySelectorAll("[data-t]"))) {
-    changed(item.textContent, t(item.dataset.t), (said) => {
-      item.textContent = said;
-    });
+    setText(item, t(item.dataset.t));
   }
   for (const item of /** @type {NodeListOf<any>} */ (document.querySelectorAll("[data-label]"))) {
-    changed(item.getAttribute("aria-label"), t(item.dataset.label), (said) =>
-      item.setAttribute("aria-label", said),
-    );
+    const said = t(item.dataset.label);
+    if (item.getAttribute("aria-label") !== said) {
+      item.setAttribute("aria-label", said);
+    }
   }
   for (const name of CHOSEN) {
     for (const button of buttonsOf(name)) {
       button.setAttribute("aria-pressed", button.dataset[name] === state[name]);
     }
   }
-  $("coverage").textContent = current.shown.texts.map(coverage).find(Boolean) ?? "";
+  setText($("coverage"), current.shown.texts.map(coverage).find(Boolean) ?? "");
   drawModelLine();
   for (const name of SECTIONS) {
     const open = name === state.section;
@@ -244,18 +233,32 @@ export function drawFrame() {
     $(name).hidden = !open;
     tab.setAttribute("aria-selected", open);
     tab.tabIndex = open ? 0 : -1;
-    if (open && tab.offsetLeft + tab.offsetWidth > $("tabs").scrollLeft + $("tabs").clientWidth) {
-      $("tabs").scrollLeft = tab.offsetLeft;
-    }
-    if (open && tab.offsetLeft < $("tabs").scrollLeft) {
-      $("tabs").scrollLeft = tab.offsetLeft - 8;
-    }
   }
   drawOff();
   current.tokens.forEach((_, i) =>
     $(`token-${i}`).setAttribute("aria-selected", i === state.token),
   );
   $("tokens").setAttribute("aria-activedescendant", `token-${state.token}`);
+  $("mask").disabled = piece(state.token) === "[MASK]" && !state.masked.includes(state.token);
+  setText(
+    $("mask"),
+    t(state.masked.includes(state.token) ? "unmask" : "mask", { token: piece(state.token) }),
+  );
+}
+
+/**
+ * Scrolls the strips of tabs and tokens to the chosen ones. This needs the layout of the page, so it
+ * comes after all that is written.
+ */
+export function revealChosen() {
+  const tab = $(`tab-${state.section}`);
+  const tabs = $("tabs");
+  if (tab.offsetLeft + tab.offsetWidth > tabs.scrollLeft + tabs.clientWidth) {
+    tabs.scrollLeft = tab.offsetLeft;
+  }
+  if (tab.offsetLeft < tabs.scrollLeft) {
+    tabs.scrollLeft = tab.offsetLeft - 8;
+  }
   const chip = $(`token-${state.token}`);
   const strip = $("tokens");
   if (
@@ -264,8 +267,4 @@ export function drawFrame() {
   ) {
     strip.scrollLeft = chip.offsetLeft - strip.clientWidth / 2;
   }
-  $("mask").disabled = piece(state.token) === "[MASK]" && !state.masked.includes(state.token);
-  $("mask").textContent = t(state.masked.includes(state.token) ? "unmask" : "mask", {
-    token: piece(state.token),
-  });
 }
