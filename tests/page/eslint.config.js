@@ -7,8 +7,9 @@ export default [
       sourceType: "module",
       ecmaVersion: 2024,
       globals: names(
-        "Blob CSS WebAssembly DecompressionStream ImageData NodeFilter OffscreenCanvas Response " +
-          "TextDecoder URL URLSearchParams Worker atob btoa cancelAnimationFrame clearTimeout " +
+        "Blob CSS WebAssembly DecompressionStream ImageData NodeFilter OffscreenCanvas ResizeObserver " +
+          "Response TextDecoder URL URLSearchParams Worker addEventListener atob btoa " +
+          "cancelAnimationFrame clearTimeout " +
           "console document getComputedStyle history innerHeight innerWidth localStorage location " +
           "matchMedia navigator performance requestAnimationFrame sessionStorage setTimeout " +
           "structuredClone window",

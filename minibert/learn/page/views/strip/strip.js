@@ -56,7 +56,11 @@ export const river = {
   focus: -1,
   told: -1,
   frame: 0,
+  width: 0,
 };
+
+/** Returns the width of the strip, which is read once for a size of the window. */
+const roomOfRiver = () => (river.width ||= $("river-scroll").clientWidth);
 
 /**
  * Returns what one layer does to the vector of one token. Lengths are null if the page does not
@@ -324,6 +328,16 @@ export function buildRiver() {
   for (const button of buttonsOf("sides")) {
     button.onclick = () => ask({ sides: button.dataset.sides });
   }
+  const forget = () => {
+    river.width = 0;
+  };
+  addEventListener("resize", forget, true); // before the page is drawn for its new size
+  new ResizeObserver(() => {
+    if (river.layout && river.width !== $("river-scroll").clientWidth) {
+      forget(); // a scroll bar has come or gone
+      drawRiver();
+    }
+  }).observe($("river-scroll"));
 }
 
 /** @param {number} index */
@@ -598,7 +612,11 @@ function moveRiver() {
   const from = river.shown;
   const to = river.goal;
   cancelAnimationFrame(river.frame);
-  if (!from || isStill() || same(from, to)) {
+  if (same(from, to)) {
+    river.shown = to;
+    return;
+  }
+  if (!from || isStill()) {
     river.shown = to;
     paintRiver(to);
     return;
@@ -619,7 +637,7 @@ function moveRiver() {
 /** Labels the strip in the reader's language. */
 function labelRiver() {
   const best = riverWord();
-  const narrow = $("river-scroll").clientWidth < NARROW; // read before anything is written
+  const narrow = roomOfRiver() < NARROW;
   RIVER_PARTS.forEach(({ name, layer }, index) => {
     const button = $(`river-${index}`);
     const full = button.classList.contains("full");
@@ -654,7 +672,7 @@ export function drawRiver() {
   river.goal = riverFlow();
   const here = riverHere();
   const open = RIVER_PARTS[here]?.layer ?? Math.min(state.layer, sizes.layers - 1);
-  const width = $("river-scroll").clientWidth;
+  const width = roomOfRiver();
   const layout = `${width}.${open}`;
   const isShown = width > 0; // not while other things are printed
   if (layout !== river.layout && (isShown || !river.layout)) {
