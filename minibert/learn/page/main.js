@@ -27,7 +27,7 @@ import { buildHead, buildHeadChoices, drawHead } from "./views/head/head.js";
 import { buildHidden, drawHidden } from "./views/hidden.js";
 import { buildStage, drawPart } from "./views/part/part.js";
 import { drawPooler } from "./views/pooler.js";
-import { buildPredictions, drawPredictions } from "./views/predictions.js";
+import { drawPredictions } from "./views/predictions.js";
 import { RIVER_PARTS } from "./views/strip/model-parts.js";
 import { buildRiver, drawRiver } from "./views/strip/strip.js";
 import { buildText, drawText, fillEdits } from "./views/text.js";
@@ -73,7 +73,6 @@ function rebuildPage() {
   Object.assign(state, { token: clamp(state.token, 0, last), key: clamp(state.key, 0, last) });
   buildTokens();
   buildText();
-  buildPredictions();
   buildHeadChoices();
   draw();
 }

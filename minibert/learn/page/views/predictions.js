@@ -1,7 +1,7 @@
 // The tab on predictions.
 
 import { clamp } from "../model/ranges.js";
-import { $, bar, element } from "../parts/elements.js";
+import { $, bar, element, setText } from "../parts/elements.js";
 import { walk } from "../parts/keys.js";
 import { python } from "../parts/python.js";
 import { numberNode, tell } from "../parts/readout.js";
@@ -28,19 +28,26 @@ async function fetchLens(own = /** @type {any} */ (current.shown)) {
       break;
     }
     own.lens[depth] = words;
-    if (wanted() && state.section === "predictions") {
-      draw();
+    if (!wanted() || state.section !== "predictions") {
+      continue;
+    }
+    if (depth === sizes.layers) {
+      draw(); // the strip shows the word of the last layer, too
+    } else {
+      drawPredictions();
     }
   }
   own.fetching = false;
 }
 
-export function buildPredictions() {
+/** Builds the table for the tokens that are shown. */
+function buildLens() {
   const table = element("table", "", { id: "lens", tabIndex: 0 });
   const head = table.createTHead().insertRow();
   const body = table.createTBody();
   table.setAttribute("role", "grid");
   table.dataset.label = "predictions.label";
+  table.setAttribute("aria-label", t(table.dataset.label));
   head.append(element("th"));
   for (let depth = 0; depth <= sizes.layers; depth++) {
     head.append(element("th", `h${depth}`));
@@ -71,7 +78,10 @@ export function buildPredictions() {
     },
   );
   $("lens").replaceWith(table);
+  buildLens.of = current.shown;
 }
+/** @type {Computed | null} */
+buildLens.of = null;
 
 function tellWord(rank = 0) {
   const best = current.shown.lens?.[state.depth]?.[state.token]?.[rank];
@@ -102,6 +112,9 @@ export function drawPredictions() {
   if (!lens) {
     return;
   }
+  if (buildLens.of !== current.shown) {
+    buildLens();
+  }
   if (current.shown.live && !lens[0]) {
     fetchLens();
   }
@@ -109,17 +122,13 @@ export function drawPredictions() {
     for (let depth = 0; depth <= sizes.layers; depth++) {
       const cell = $(`lens-${i}-${depth}`);
       const best = lens[depth]?.[i][0];
-      cell.textContent = best ? best[0] : "…";
+      setText(cell, best ? best[0] : "…");
       cell.style.setProperty("--p", best ? best[1] : 0);
       cell.classList.toggle("on", i === state.token && depth === state.depth);
     }
   });
   const id = `lens-${state.token}-${state.depth}`;
-  if (document.activeElement === $("lens")) {
-    $(id).scrollIntoView({ block: "nearest", inline: "nearest" });
-  }
   $("lens").setAttribute("aria-activedescendant", id);
-  revealColumn($(id));
   /**
    * @param {any} best
    * @param {any} [say]
@@ -153,4 +162,8 @@ export function drawPredictions() {
     );
   }
   $("best").replaceChildren(...parts, list(lens[state.depth]?.[state.token], tellWord));
+  if (document.activeElement === $("lens")) {
+    $(id).scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  revealColumn($(id));
 }
