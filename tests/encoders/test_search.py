@@ -97,14 +97,35 @@ class TestNearest:
     def test_vectors_of_any_length(self, metric: Metric, length: float) -> None:
         """Of vectors that are not normalized a product can be rounded by more than 1e-5."""
         random = np.random.default_rng(0)
-        corpus = length * random.normal(size=(2_000, 48)).astype(np.float32)
-        equal = [3, 700, 1_900]
-        corpus[equal] = 3 * corpus[3]
+        lengths = length * random.uniform(0.1, 1, size=(2_000, 1))
+        corpus = (lengths * random.normal(size=(2_000, 48))).astype(np.float32)
+        equal = [3, 700, 1_996]  # the last stands where the four largest of sorted scores begin
+        corpus[equal] = 30 * corpus[3]
         indices, scores = nearest(corpus[3], corpus, 4, metric=metric)
         assert indices[0, :3].tolist() == equal
         expected = similarity(corpus[3], corpus, metric)[0]
         assert indices[0, 3] == np.argsort(-expected, kind="stable")[3]
         np.testing.assert_allclose(scores[0], expected[indices[0]], rtol=1e-5)
+        _, half = nearest(corpus[3], corpus, 900, metric=metric)  # far from sorted by a partition
+        np.testing.assert_allclose(half[0], -np.sort(-expected)[:900], rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("block", [50, 500])
+    @pytest.mark.parametrize("metric", ["dot", "cosine"])
+    def test_the_rounding_of_a_matrix_product_decides_nothing(
+        self, metric: Metric, block: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Sums of the same values in different orders are equal but for their rounding."""
+        random = np.random.default_rng(0)
+        values = 50 * random.normal(size=48).astype(np.float32)
+        corpus = np.stack([random.permutation(values) for _ in range(500)])
+        for limit in ("BLOCK_ROWS", "BLOCK_SCORES"):
+            monkeypatch.setattr(f"minibert.encoders.arithmetic.search.{limit}", block)
+        query = np.full((1, 48), 9, dtype=np.float32)
+        expected = pairwise_similarity(query.repeat(500, axis=0), corpus, metric)
+        indices, scores = nearest(query, corpus, 5, metric=metric)
+        assert indices[0].tolist() == np.argsort(-expected, kind="stable")[:5].tolist()
+        assert scores.dtype == np.float32
+        assert scores[0].tolist() == expected[indices[0]].tolist()
 
     @pytest.mark.parametrize("metric", METRICS)
     def test_what_is_not_a_number_comes_last(self, metric: Metric) -> None:
@@ -112,7 +133,7 @@ class TestNearest:
         numbers = np.delete(np.arange(30), [3, 7, 9])
         expected, scores = nearest(corpus[0], corpus[numbers], 27, metric=metric)
         corpus[[3, 7, 9]] = np.nan
-        for top in (5, 30):
+        for top in (5, 28, 30):
             indices, found = nearest(corpus[0], corpus, top, metric=metric)
             assert indices[0, :27].tolist() == numbers[expected[0, :top]].tolist()
             assert found[0, :27].tolist() == scores[0, :top].tolist()
@@ -170,17 +191,26 @@ class TestNearest:
     def test_invalid_arguments_and_an_empty_corpus(self) -> None:
         with pytest.raises(ValueError, match="top_k should be .* 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
-        with pytest.raises(
-            ValueError, match="metric should be one of cosine, dot, euclidean, manhattan, not 'max'"
-        ):
-            nearest([[1.0]], [[1.0]], metric="max")  # type: ignore[arg-type]
+        unknown: Any
+        for unknown in ("max", ["dot"]):
+            for corpus in ([[1.0]], np.empty((0, 1))):
+                with pytest.raises(ValueError, match="metric should be one of cosine, dot, eucli"):
+                    nearest([[1.0]], corpus, metric=unknown)
         with pytest.raises(
             ValueError, match="should have equally many dimensions, but have 3 and 2"
         ):
             nearest([[1.0, 2.0]], np.ones((2, 3)))
         assert nearest([[1.0]], np.empty((0, 1)))[0].shape == (1, 0)
 
-    @pytest.mark.parametrize("kind", [list, torch.tensor, lambda rows: np.array(rows, np.float16)])
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            list,
+            torch.tensor,
+            lambda rows: torch.tensor(rows, dtype=torch.bfloat16, requires_grad=True),
+            lambda rows: np.array(rows, np.float16),
+        ],
+    )
     def test_dot_products_of_any_kind(self, kind: Any) -> None:
         indices, scores = nearest(
             [[1.0, 2.0], [-1.0, 0.0]], kind([[1.0, 0.0], [3.0, 1.0], [0.0, 2.0]]), 2, metric="dot"
@@ -307,6 +337,19 @@ class TestCorpora:
         assert [record["results"][0]["line"] for record in records] == [21, 4]
 
 
+def test_how_many_are_found_by_default() -> None:
+    assert nearest(np.eye(12), np.eye(12))[0].shape == (12, 5)
+    assert {len(hits) for hits in semantic_search(np.eye(12), np.eye(12))} == {10}
+
+
+def test_semantic_search_by_another_metric() -> None:
+    [hits] = semantic_search([[1.0, 0.0]], [[1.0, 0.0], [3.0, 3.0]], metric="dot")
+    assert hits == [{"corpus_id": 1, "score": 3.0}, {"corpus_id": 0, "score": 1.0}]
+
+
 def test_an_option_that_does_not_exist_raises_an_error() -> None:
-    with pytest.raises(TypeError, match="score_function"):
+    with pytest.raises(TypeError, match="semantic_search has no option 'score_function'"):
         semantic_search(np.eye(2), np.eye(2), score_function=None)
+    for option in ("top_k", "metric"):
+        with pytest.raises(TypeError, match=f"'{option}'"):
+            semantic_search(np.eye(2), np.eye(2), **{f"{option}s": 1})

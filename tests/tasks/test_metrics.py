@@ -72,8 +72,8 @@ def test_which_metrics_are_best_when_lowest() -> None:
     assert not any(map(is_lower_better, ("accuracy", "f1", "f1:loss", "lossless")))
 
 
-def test_lists_of_0_and_1_are_those_of_booleans() -> None:
-    labels, predictions = [[1, 0], [0, 1], [1.0, 1]], [[1, 1], [0, 1], [1.0, 0]]
+def test_lists_of_numbers_are_those_of_booleans() -> None:
+    labels, predictions = [[1, 0], [0, 2], [1.0, 1]], [[1, 1], [0, 1], [1.0, 0]]
     expected = multi_label_scores(np.array(labels) > 0, np.array(predictions) > 0)
     assert multi_label_scores(labels, predictions) == expected
     scores = [[3, 1], [2, 2], [5, 0]]
