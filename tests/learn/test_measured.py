@@ -227,6 +227,46 @@ def test_gradients(model: Model, sample: Any) -> None:
             assert abs(slope) == pytest.approx(weight[:, neuron].abs().max().item(), rel=5e-3)
 
 
+def test_keys_and_values(model: Model, sample: Any) -> None:
+    """In the head that looks at the token before, keys tell places and values tell words."""
+    results = model.measured["telling"]
+    sentences = model.lesson["sentences"]
+    special = set(model.tokenizer.all_special_tokens)
+
+    def alike(one: tuple[Any, int], other: tuple[Any, int]) -> dict[str, float]:
+        return {
+            name: cosine(
+                *(trace[f"layer.0.attention.{name}"][0, 1, i] for trace, i in (one, other))
+            )
+            for name in ("key", "value")
+        }
+
+    for number in sample(results):
+        (trace, pieces), (after, next_pieces) = map(model.run, sentences[number : number + 2])
+        shares = trace["layer.0.attention.probabilities"][0, 1]
+        inside = range(2, len(pieces) - 1)
+        result = results[number]
+        expected = np.mean([shares[i, i - 1].item() for i in inside])
+        assert result["share"] == pytest.approx(expected, abs=1e-3)
+        different = [
+            i
+            for i, pair in enumerate(zip(pieces, next_pieces, strict=False))
+            if pair[0] != pair[1] and not special & set(pair)
+        ]
+        place = different[len(different) // 2]
+        assert result["place"] == pytest.approx(alike((trace, place), (after, place)), abs=1e-3)
+        again = [
+            [i for i, own in enumerate(pieces) if own == piece]
+            for piece in pieces
+            if piece not in special and pieces.count(piece) > 1
+        ]
+        if again:
+            first, second, *_ = again[0]
+            assert result["word"] == pytest.approx(alike((trace, first), (trace, second)), abs=1e-3)
+        else:
+            assert result["word"] is None
+
+
 def test_skipped_layers(model: Model, sample: Any) -> None:
     texts = model.lesson["examples"]["layer"]["many"]
     results = model.measured["skipping"]
@@ -465,6 +505,14 @@ def test_the_texts_are_true_of_the_results() -> None:
         # without any feed-forward network hardly an answer survives, and without any head
         for name in ("idling", "unheard"):
             assert np.array(measured[name])[:, -1].mean() < 0.15
+        # the key of the head tells the place, the value the word
+        telling = measured["telling"]
+        assert np.mean([own["share"] for own in telling]) > 0.98
+        for kind, name in (("place", "key"), ("word", "value")):
+            other = {"key": "value", "value": "key"}[name]
+            cosines = [own[kind] for own in telling if own[kind]]
+            assert np.mean([own[name] for own in cosines]) > 0.85
+            assert np.mean([own[other] for own in cosines]) < 0.25
         # a gradient reaches all tokens, is what is measured, and often longer beside the hidden one
         returning = measured["returning"]
         assert min(own["least"] for own in returning) > 0

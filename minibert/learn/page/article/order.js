@@ -34,6 +34,7 @@ import { scene as patch } from "./scenes/patch/scene.js";
 import { scene as pieces } from "./scenes/pieces/scene.js";
 import { english as englishPlace, korean as koreanPlace } from "./scenes/place/scene.js";
 import { scene as prologue } from "./scenes/prologue/scene.js";
+import { english as englishQuery, korean as koreanQuery } from "./scenes/query/scene.js";
 import { scene as reviews } from "./scenes/reviews/scene.js";
 import { scene as senses } from "./scenes/senses/scene.js";
 import { scene as sentence } from "./scenes/sentence/scene.js";
@@ -54,6 +55,7 @@ export const ENGLISH = [
   pieces,
   numbersScene,
   englishPlace,
+  englishQuery,
   englishHead,
   englishHeads,
   it,
@@ -82,6 +84,7 @@ export const KOREAN = [
   jamo,
   koreanPlace,
   order,
+  koreanQuery,
   koreanHead,
   koreanHeads,
   layer,
@@ -107,7 +110,7 @@ export const KOREAN = [
 export const SHORT = new Set([
   ...["pieces", "numbers", "it", "guess"],
   ...["eojeol", "senses", "patch", "reviews"],
-  ...["head", "heads", "training", "step"],
+  ...["query", "heads", "training", "step"],
 ]);
 
 /**
