@@ -40,7 +40,7 @@ from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder, BertLayer
 from minibert.initialization import initial_weights
-from minibert.inputs import check_batch
+from minibert.inputs import check_batch, check_outputs
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput, to_output
 from minibert.parts import call, call_embeddings, call_pooler, make_layout, own
@@ -129,7 +129,8 @@ class BertModel(PreTrainedModel):
             ValueError: Neither or both of `input_ids` and `inputs_embeds` are passed, or both
                 `layout` and `attention_mask`. A tensor has the wrong shape or dtype, an id has no
                 row in its embedding table, or a sequence without `position_ids` is longer than
-                `max_position_embeddings`. Attention probabilities of a packed batch.
+                `max_position_embeddings`. `output_hidden_states` is not a boolean. Attention
+                probabilities of a packed batch.
             TypeError: An unknown argument.
         """
         use_one_thread_after_fork()  # or workers of a DataLoader would wait forever
@@ -141,7 +142,8 @@ class BertModel(PreTrainedModel):
         takes_eager = output_attentions and self.config.attn_implementation == "sdpa"
         attention = "eager" if takes_eager else self.config.attn_implementation
         layout = make_layout(layout, attention_mask)
-        check_batch(self.config, layout, input_ids, inputs_embeds, output_attentions, unused)
+        check_batch(self.config, layout, input_ids, inputs_embeds, unused)
+        check_outputs(layout, output_hidden_states, output_attentions)
 
         # Each of the next three is the call of a part: self.embeddings(...), and so on.
         hidden_states = call_embeddings(

@@ -148,7 +148,6 @@ def check_batch(
     layout: Any,
     input_ids: Any,
     inputs_embeds: Any,
-    output_attentions: bool,
     unused: Mapping[str, Any],
 ) -> None:
     """Check the arguments of `BertModel.forward`, but for the ids, which the embeddings check.
@@ -161,13 +160,6 @@ def check_batch(
         from minibert.compat.keywords import MODEL, check_unused
 
         check_unused("BertModel.forward", unused, MODEL)
-    if layout.is_packed and output_attentions:
-        raise ArgumentError(
-            "output_attentions",
-            "needs a padded batch, because the attention probabilities of "
-            "packed sequences have different shapes. Pass input_ids (batch, seq) and "
-            "attention_mask.",
-        )
     heads = config.num_attention_heads  # fewer where a user has cut some off
     if layout.mask is not None and layout.mask.shape[1] > heads:
         raise ArgumentError(
@@ -175,6 +167,27 @@ def check_batch(
         )
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
+
+
+def check_outputs(layout: Any, output_hidden_states: Any, output_attentions: Any) -> None:
+    """Check what `BertModel.forward` is asked to return.
+
+    Raises:
+        ValueError: Some hidden states, or the attention probabilities of a packed batch.
+    """
+    if not isinstance(output_hidden_states, bool):
+        raise ArgumentError(
+            "output_hidden_states",
+            f"should be True, False or None, not {output_hidden_states!r:.80}. With True, "
+            "hidden_states of the output has all of them, to select from by index.",
+        )
+    if layout.is_packed and output_attentions:
+        raise ArgumentError(
+            "output_attentions",
+            "needs a padded batch, because the attention probabilities of "
+            "packed sequences have different shapes. Pass input_ids (batch, seq) and "
+            "attention_mask.",
+        )
 
 
 def check_heads(config: BertConfig) -> None:

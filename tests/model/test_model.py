@@ -279,6 +279,13 @@ def test_later_changes_of_the_config_take_effect(name: str) -> None:
     assert type(model(**batch)) is tuple
 
 
+@pytest.mark.parametrize("states", [[0, 2], -1, 1, []])
+def test_selected_hidden_states_are_an_error(states: Any) -> None:
+    model = BertModel(tiny_config()).eval()
+    with pytest.raises(ValueError, match=r"output_hidden_states should be True, .* by index"):
+        model(**ragged_batch(model.config), output_hidden_states=states)
+
+
 def argument_names(model_class: Any) -> list[str]:
     """Return the names of the arguments of forward, without `**kwargs`."""
     parameters = inspect.signature(model_class.forward).parameters
