@@ -160,6 +160,24 @@ class _SkippedDraws(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
+@contextmanager
+def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
+    """Make new tensors in this type in the `with` block. None leaves the type as it is.
+
+    A model is built in its type as in transformers: in another type, the same seed draws other
+    numbers. The type is that of all threads meanwhile.
+    """
+    before = torch.get_default_dtype()
+    if dtype is None or dtype == before:
+        yield
+        return
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def declared_ties(model: nn.Module, switched_off: bool = False) -> dict[str, str]:
     """Return the aliases that a model's class declares, each with the name that is saved.
 

@@ -385,8 +385,8 @@ def fill(
     filled = assign(slots, values, dtype)
     inside = [module for module in model.modules() if hasattr(type(module), "_init_weights")]
     owners = {id(owner): owner for owner in [*models, *inside]}  # `__init__` may copy models, too
+    cast_rest(model, filled, dtype)  # first: in another type the same seed draws other numbers
     draw_missing(owners.values(), filled)
-    cast_rest(model, filled, dtype)
     report_missing(model, slots, filled, report)
 
 

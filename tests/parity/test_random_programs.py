@@ -100,6 +100,26 @@ def test_initial_weights_and_the_random_numbers_after_them(name: str, tied: bool
     assert torch.equal(*states)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_weights_of_another_type_are_drawn_in_it(dtype: str, tmp_path: Path) -> None:
+    """Those of a new model, and a classifier that a folder has for other labels."""
+    new, loaded = [], []
+    for library in (minibert, transformers):
+        torch.manual_seed(0)
+        config = library.BertConfig(**SIZES)
+        new.append(library.BertForTokenClassification._from_config(config, dtype=dtype))
+        new[0].save_pretrained(tmp_path)
+        loaded.append(
+            library.BertForTokenClassification.from_pretrained(
+                tmp_path, num_labels=5, ignore_mismatched_sizes=True
+            )
+        )
+    for ours, theirs in (new, loaded):
+        for key, tensor in theirs.named_parameters():
+            assert torch.equal(ours.get_parameter(key), tensor), key
+            assert ours.get_parameter(key).dtype == tensor.dtype, key
+
+
 @pytest.mark.parametrize("name", MLM_CLASSES)
 class TestUntiedDecoder:
     """Its bias and `cls.predictions.bias` are two tensors, of which only the first computes."""
