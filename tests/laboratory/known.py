@@ -266,6 +266,21 @@ def former_mask_is_ordinary() -> bool:
     return texts == ["a", "[MASK] a"]
 
 
+def tensors_beside_a_folder(library: Any) -> torch.dtype:
+    model = small(library)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        state = {name: value.half() for name, value in model.state_dict().items()}
+        dtype: torch.dtype = type(model).from_pretrained(folder, state_dict=state).dtype
+    return dtype
+
+
+def assigned_tensors_are_tied(library: Any) -> bool:
+    model = small(library, "BertForMaskedLM")
+    model.load_state_dict(model.state_dict(), assign=True)
+    return model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
 def tied_tensors_are_named_twice() -> bool:
     """Whether transformers names a tied tensor that a folder lacks twice."""
     missing = []
@@ -475,5 +490,19 @@ KNOWN: list[Known] = [
         "docs/parity.md",
         "transformers also names `cls.predictions.decoder.bias`.",
         tied_tensors_are_named_twice,
+    ),
+    Known(
+        "tensors beside a folder",
+        "transformers 4 took them, and tools that gather weights pass them",
+        "docs/parity.md",
+        "`from_pretrained(folder, state_dict=tensors)` reads the config of the folder alone.",
+        lambda: only_here(tensors_beside_a_folder, fails=False),
+    ),
+    Known(
+        "tied tensors that are assigned",
+        "PyTorch makes a parameter for each name, which training would set apart",
+        "docs/parity.md",
+        "Tied tensors stay tied after `load_state_dict(tensors, assign=True)`.",
+        lambda: outcomes(assigned_tensors_are_tied) == (True, False),
     ),
 ]
