@@ -86,7 +86,7 @@ def text_lines(
             head = file.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
             check_is_text(head, location)
             encoding = encoding or _marked_encoding(head)
-        name = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
+        name = _codec(encoding)
         if not _has_lines_of_bytes(name):
             yield from _wide_lines(file, name, location, max_bytes)
             return
@@ -138,7 +138,7 @@ def check_is_text(head: bytes, where: object) -> None:
     first = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
     kinds = [kind for magic, kind in _KINDS.items() if head.startswith(magic)]
     kinds += [kind for tag, kind in _MARKUP.items() if first.startswith(tag)]
-    if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 1 << 27:
+    if head[4:10] == b'\0\0\0\0{"':  # after the length of the header, which is below 4 GiB
         kinds.append("a safetensors file of tensors, not of text")
     if kinds:
         raise ValueError(f"{where} is {kinds[0]}.")
@@ -149,7 +149,12 @@ def is_wide(location: Location, encoding: str | None) -> bool:
     if encoding is None:
         with location.open() as file:
             encoding = _marked_encoding(file.read(4))
-    return not _has_lines_of_bytes(encoding or "utf-8")
+    return not _has_lines_of_bytes(_codec(encoding))
+
+
+def _codec(encoding: str | None) -> str:
+    """The name of a codec, without the byte order mark, which `_byte_lines` removes."""
+    return codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
 
 
 def _marked_encoding(head: bytes) -> str | None:
@@ -173,11 +178,15 @@ def _byte_lines(
     if start:
         # a line that began before `start` belongs to the part before
         file.seek(start - 1)
-        position = start - 1 + len(file.readline(max_bytes))
+        position = start - 1
+        while block := file.readline(max_bytes):
+            position += len(block)
+            if block.endswith(b"\n"):
+                break
     number = 0
     rest = b""
     while block := rest + file.readline(max_bytes):
-        if end is not None and position >= end:
+        if end is not None and position >= end and not rest:
             return
         text = block
         if not number and not start:
@@ -248,5 +257,3 @@ def _wide_lines(
             yield number, line
     except UnicodeError:
         raise ValueError(f"{location} is not {encoding} after line {number}.") from None
-    finally:
-        text.detach()  # whoever opened the file closes it
