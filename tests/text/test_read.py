@@ -5,9 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import itertools
 import json
 import lzma
 import os
+import re
 import sys
 import threading
 import unicodedata
@@ -20,7 +22,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from pyarrow import parquet
 
-from minibert.text import BadRow, Table, lines, parts_of, read, read_json_value, read_part
+from minibert.text import (
+    BadRow,
+    Part,
+    Row,
+    Table,
+    left_out,
+    lines,
+    parts_of,
+    read,
+    read_json_value,
+    read_part,
+)
 from minibert.text.formats import ROW_FORMATS, delimited
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
@@ -142,6 +155,20 @@ def test_parts_of_a_file_with_a_byte_order_mark(part_bytes: int, tmp_path: Path)
     assert [row.text for part in parts.values() for row in read_part(part)] == texts
 
 
+@pytest.mark.parametrize("encoding", [None, "utf-8-sig"])
+def test_a_mark_that_does_not_begin_a_file_is_text(encoding: str | None, tmp_path: Path) -> None:
+    texts = ["a", "\ufeffb", "\ufeff", "c"]
+    path = write(tmp_path, "a.txt", "".join(f"{text}\n" for text in texts).encode("utf-8-sig"))
+    table = Table(encoding=encoding)
+    parts = parts_of(path, table, part_bytes=5)
+    assert len(parts) > 2
+    for rows in (
+        read(path, table),
+        *[(row for part in parts.values() for row in read_part(part, table))],
+    ):
+        assert [row.text for row in rows] == texts
+
+
 @pytest.mark.needs("named pipes")
 def test_a_pipe_has_no_parts(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
@@ -207,6 +234,34 @@ def test_a_line_has_a_limit(end: str, tmp_path: Path) -> None:
             list(text_lines(Location(path), None, max_bytes=40))
 
 
+def test_a_line_of_exactly_the_limit(tmp_path: Path) -> None:
+    location = Location(write(tmp_path, "a.txt", "four\nfive\nx\n"))
+    for start, numbers in ((0, [1, 2, 3]), (1, [5, 10])):
+        found = list(text_lines(location, None, start=start, max_bytes=5))
+        expected = ["four\n", "five\n", "x\n"][-len(numbers) :]
+        assert found == list(zip(numbers, expected, strict=True))
+        place = "byte 5" if start else "line 1"
+        with pytest.raises(ValueError, match=f"{place}: the line has more than 4 bytes"):
+            list(text_lines(location, None, start=start, max_bytes=4))
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_parts_of_a_file_that_is_larger_than_a_line_may_be(end: str, tmp_path: Path) -> None:
+    """Lines that end in CR are one line, in which no part begins."""
+    texts = [f"{number}{end}" for number in range(90, 140)]
+    data = "".join(texts).encode()
+    location = Location(write(tmp_path, "a.txt", data))
+    bounds = [*range(0, len(data), 20), None]
+    for size in (7, 40):
+        parts = [
+            list(text_lines(location, None, start=start, end=stop, max_bytes=size))
+            for start, stop in itertools.pairwise(bounds)
+        ]
+        assert [line for part in parts for _, line in part] == texts
+        for part in parts[1:]:
+            assert all(data[number:].startswith(line.encode()) for number, line in part)
+
+
 def test_a_row_in_quotation_marks_has_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,14 +275,20 @@ def test_an_array_in_a_compressed_file_has_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, "a.json.gz", gzip.compress(ARRAY.encode()))
+    monkeypatch.setattr(lines, "MAX_WHOLE_BYTES", len(ARRAY))
     assert texts_of(path) == TEXTS
+    monkeypatch.setattr(lines, "MAX_WHOLE_BYTES", len(ARRAY) - 1)
+    with pytest.raises(ValueError, match=rf"a\.json\.gz has more than {len(ARRAY) - 1} characters"):
+        list(read(path))
     monkeypatch.setattr(lines, "MAX_WHOLE_BYTES", 60)
-    with pytest.raises(ValueError, match=r"a\.json\.gz has more than 60 characters"):
+    path = write(tmp_path, "b.json.gz", gzip.compress(json.dumps(ROWS).encode()))
+    with pytest.raises(ValueError, match=r"b\.json\.gz, line 1: the line has more than"):
         list(read(path))
 
 
 PLACES = {
     "a.txt": ("one\n\ntwo\n", ["line 1", "line 2", "line 3"]),
+    "a16.txt": ("one\n\ntwo\n".encode("utf-16"), ["line 1", "line 2", "line 3"]),
     "a.csv": ('text\none\n\n"two\nlines"\nthree\n', ["line 2", "line 4", "line 6"]),
     "a.tsv": ("text\tn\none\t1\n\ntwo\t2\nthree\t3\n", ["line 2", "line 4", "line 5"]),
     "a.jsonl": ('\n{"text": "1"}\n\n{"text": "2"}\n{"text": "3"}', ["line 2", "line 4", "line 5"]),
@@ -258,6 +319,12 @@ def test_each_row_knows_its_file_and_line(name: str, tmp_path: Path) -> None:
     assert [row.place for row in read(path)] == expected
     write(tmp_path, "b.txt", "last\n")
     assert [row.place for row in read(tmp_path)] == [*expected, f"{tmp_path / 'b.txt'}, line 1"]
+
+
+def test_a_row_as_text() -> None:
+    assert (
+        repr(Row("a.txt", 7, {"text": "cat"}, Table())) == "Row('a.txt, line 7', {'text': 'cat'})"
+    )
 
 
 def test_columns_by_their_names_with_their_types(tmp_path: Path) -> None:
@@ -307,8 +374,18 @@ TABLES = {
         Table(encoding="utf-16-le"),
         ["한글", ""],
     ),
+    "a mark in utf-16-le": (
+        "a.txt",
+        "\ufeff한글\n\ufeffb\n".encode("utf-16-le"),
+        Table(encoding="utf-16-le"),
+        ["한글", "\ufeffb"],
+    ),
+    "a mark after the mark": ("a.txt", "\ufeffa\n".encode("utf-16"), Table(), ["\ufeffa"]),
+    "a mark after that of utf-32": ("a.txt", "\ufeffa\n".encode("utf-32"), Table(), ["\ufeffa"]),
+    "breaks in utf-16": ("a.csv", 'text\n"a\r\nb"\n'.encode("utf-16"), Table(), ["a\r\nb"]),
     "a line of json": ("a.txt", 'a\n{"text": "b"}\n', Table(), ["a", '{"text": "b"}']),
     "a receptor": ("a.txt", "PAR1 mediates it.\n", Table(), ["PAR1 mediates it."]),
+    "a brace after eight digits": ("a.txt", '01234567{"a": 1}\n', Table(), ['01234567{"a": 1}']),
     "brackets": ("a.txt", "[1, 2]\n{x}\n[Music]\n", Table(), ["[1, 2]", "{x}", "[Music]"]),
 }
 
@@ -345,6 +422,31 @@ def test_rows_that_cannot_be_used_are_left_out_or_an_error(name: str, tmp_path: 
     assert bad[0].place == f"{path}, {place}"
     with pytest.raises(ValueError, match=f"{name}, {place}: "):
         list(read(path))
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "fault"),
+    [
+        (b"caf\xe9", None, "the line is not UTF-8"),
+        (b"caf\xe9", "utf-8-sig", "the line is not utf-8, as .*encoding='utf-8-sig'"),
+        (b"\xffcaf", "cp949", "the line is not cp949, as .*encoding='cp949'"),
+        (b"caf\0", None, "the line has a NUL byte"),
+    ],
+)
+def test_a_line_that_cannot_be_decoded(
+    data: bytes, encoding: str | None, fault: str, tmp_path: Path
+) -> None:
+    """It is named by its first byte in a part of a file, where lines are not counted."""
+    table = Table(encoding=encoding)
+    path = write(tmp_path, "a.txt", b"one\n" + data + b" " * 300 + b"\n")
+    for part, place in ((Part(str(path)), "line 2"), (Part(str(path), 2), "byte 4")):
+        bad: list[BadRow] = []
+        assert len(list(read_part(part, table, bad))) == (place == "line 2")
+        [row] = bad
+        assert row.place == f"{path}, {place}"
+        assert left_out(bad) == f"1 bad row left out, the first at {row.place}: {row.reason}"
+        assert re.match(fault, row.reason)
+        assert row.content == repr(data + b" " * (200 - len(data)))[:200]
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -400,6 +502,8 @@ def test_arrays_that_are_not_json(data: str, message: str, tmp_path: Path) -> No
 def test_json_of_any_shape(tmp_path: Path) -> None:
     path = write(tmp_path, "a.json", '{"data": ["한글"]}'.encode("utf-16"))
     assert read_json_value(path) == {"data": ["한글"]}
+    write(tmp_path, "a.json", '["한글"]'.encode("cp949"))
+    assert read_json_value(path, Table(encoding="cp949")) == ["한글"]
     with pytest.raises(ValueError, match="is not JSON"):
         read_json_value(write(tmp_path, "b.json", "[1"))
 
@@ -595,6 +699,7 @@ def test_errors_of_other_file_systems_become_an_oserror() -> None:
     ("head", "message"),
     [
         ("\n<!DOCTYPE html>", "is an HTML page"),
+        ("\ufeff<html>", "is an HTML page"),
         ('<doc id="12" url="" title="A">\nA\n</doc>', "of WikiExtractor.*--json.*sed"),
     ],
 )
@@ -608,6 +713,7 @@ def test_markup_is_no_text(head: str, message: str, tmp_path: Path) -> None:
     [
         ("a.xlsx", b"PK\x03\x04" + bytes(80), "is a zip archive"),
         ("a.xls", b"\xd0\xcf\x11\xe0" + bytes(80), "Hangul or Office"),
+        ("a.txt", b"\x90\2\0\0\0\0\0\0" + b'{"w": {"dtype": "F32"', "a safetensors file"),
         ("a.txt", b"__label__good a film\n", "no column 'label'.*What minibert does not do"),
     ],
 )
