@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from conftest import ragged_batch, tiny_config, with_reference
 from hypothesis import given, strategies as st
+from plain_pooling import OF_TOKENS, pooled
 from torch import Tensor
 
 from minibert import PackedLayout
@@ -101,26 +103,39 @@ class TestLayers:
             resolve_layers("sum_last_4", 2)
 
 
+def padded_rows(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Texts, (tokens, hidden) each, as a padded batch, (batch, seq, hidden), and its mask."""
+    padded = torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True, padding_value=1e9)
+    lengths = torch.tensor([len(part) for part in parts])
+    return padded, torch.arange(padded.shape[1])[None] < lengths[:, None]
+
+
 class TestPool:
-    def test_against_plain_arithmetic(self) -> None:
-        states, lengths = torch.randn(9, 5), [4, 1, 4]
-        first, second, third = states[:4], states[4:5], states[5:]
-        expected = {
-            "cls": torch.stack([first[0], second[0], third[0]]),
-            "mean": torch.stack([part.mean(0) for part in (first, second, third)]),
-            "max": torch.stack([part.amax(0) for part in (first, second, third)]),
-            "mean_sqrt_len": torch.stack(
-                [part.sum(0) / len(part) ** 0.5 for part in (first, second, third)]
-            ),
-            "weightedmean": torch.stack(
-                [
-                    sum(n * state for n, state in enumerate(part, 1)) / sum(range(len(part) + 1))
-                    for part in (first, second, third)
-                ]
-            ),
-        }
-        for name, vectors in expected.items():
-            torch.testing.assert_close(pool(states, lengths, name), vectors)
+    @pytest.mark.parametrize("skip", [0, 2])
+    @pytest.mark.parametrize("pooling", OF_TOKENS)
+    def test_against_plain_arithmetic(self, pooling: str, skip: int) -> None:
+        lengths = [skip + 4, skip + 1, skip + 4]
+        parts = torch.randn(sum(lengths), 5).split(lengths)
+        expected = torch.stack([pooled(part, pooling, skip) for part in parts])
+        torch.testing.assert_close(pool(torch.cat(parts), lengths, pooling, skip=skip), expected)
+        padded, mask = padded_rows(parts)
+        torch.testing.assert_close(pool(padded, mask, pooling, skip=skip), expected)
+
+    @pytest.mark.parametrize("pooling", OF_TOKENS)
+    def test_gradients(self, pooling: str) -> None:
+        """They are those of the formula, and finite numbers where tokens are equal."""
+        lengths = [4, 1, 3]
+        states = torch.randn(8, 2, dtype=torch.float64, requires_grad=True)
+
+        def vectors(states: Tensor) -> tuple[Tensor, Tensor]:
+            parts = states.split(lengths)
+            return pool(states, lengths, pooling), pool(*padded_rows(parts), pooling)
+
+        assert torch.autograd.gradcheck(vectors, states)
+        equal = torch.ones(8, 2, requires_grad=True)
+        for pooled_rows in vectors(equal):
+            (gradient,) = torch.autograd.grad(pooled_rows.sum(), equal, retain_graph=True)
+            assert gradient.isfinite().all()
 
     def test_pooler_is_the_pooler_output(self) -> None:
         output = torch.randn(2, 5)
@@ -135,23 +150,13 @@ class TestPool:
             both, torch.cat([pool(states, [4, 2], "max"), pool(states, [4, 2], "cls")], dim=1)
         )
 
-    def test_skipped_tokens_are_not_pooled(self) -> None:
-        states = torch.randn(9, 5)
-        without = torch.cat([states[2:5], states[7:]])
-        for name in ("cls", "mean", "max", "mean_sqrt_len"):
-            assert torch.equal(pool(states, [5, 4], name, skip=2), pool(without, [3, 2], name))
-
     @given(
         st.lists(st.integers(1, 12), min_size=1, max_size=8),
-        st.sampled_from([name for name in POOLINGS if name != "pooler"]),
+        st.sampled_from(OF_TOKENS),
     )
     def test_padding_is_not_pooled(self, lengths: list[int], pooling: str) -> None:
         states = torch.randn(sum(lengths), 3)
-        padded = torch.nn.utils.rnn.pad_sequence(
-            list(torch.split(states, lengths)), True, padding_value=1e9
-        )
-        mask = torch.arange(padded.shape[1])[None] < torch.tensor(lengths)[:, None]
-        rows, counts = unpad(padded, mask)
+        rows, counts = unpad(*padded_rows(states.split(lengths)))
         assert counts == lengths
         assert torch.equal(pool(rows, counts, pooling), pool(states, lengths, pooling))
 
@@ -164,7 +169,7 @@ class TestPool:
             pool(torch.randn(3, 2), [2, 1], skip=1)
 
     @pytest.mark.parametrize("skip", [0, 2])
-    @pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "pooler"])
+    @pytest.mark.parametrize("pooling", OF_TOKENS)
     def test_no_sequences(self, pooling: str, skip: int) -> None:
         assert pool(torch.empty(0, 3), [], pooling, skip=skip).shape == (0, 3)
 
@@ -194,7 +199,7 @@ def test_packed_and_padded_give_the_same_vectors(lengths: list[int]) -> None:
             )
 
 
-@pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "pooler"])
+@pytest.mark.parametrize("pooling", OF_TOKENS)
 def test_padding_on_either_side_is_not_pooled(pooling: str) -> None:
     """Vectors are those of each sequence alone, for which a weight counts from its own place."""
     states = torch.randn(2, 4, 8)

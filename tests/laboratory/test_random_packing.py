@@ -11,6 +11,7 @@ import pytest
 import torch
 from conftest import HEADS, tiny_config, with_reference
 from hypothesis import strategies as st
+from plain_pooling import pooled
 from programs import assert_same, programs, rounding, seed
 from tiny_folder import WORDS
 from torch import Tensor
@@ -96,21 +97,6 @@ TEXTS = st.lists(
 )
 
 
-def pooled(states: Tensor, first: Tensor, name: str, skip: int) -> Tensor:
-    """The vector of one text, (hidden,), from its states (tokens, hidden), by the definition."""
-    if name == "pooler":
-        return first
-    kept = states[skip:]
-    if name == "cls":
-        return kept[0]
-    if name == "max":
-        return kept.amax(0)
-    if name == "weightedmean":
-        weights = torch.arange(skip + 1, len(states) + 1)[:, None].to(states.dtype)
-        return (kept * weights).sum(0) / weights.sum()
-    return kept.sum(0) / len(kept) ** {"mean": 1, "mean_sqrt_len": 0.5}[name]
-
-
 @programs(
     "packing",
     share=0.4,
@@ -154,7 +140,10 @@ def test_an_embedder(
         with torch.no_grad():
             output = exact.model(**row)
         states, first = output.last_hidden_state[0], output.pooler_output
-        vector = torch.cat([pooled(states, first, name, skip).flatten() for name in poolings])
+        vectors = [
+            first[0] if name == "pooler" else pooled(states, name, skip) for name in poolings
+        ]
+        vector = torch.cat(vectors)
         largest = vector.abs().max()
         vector = vector[:truncate_dim]
         length = float(vector.norm()) if normalize else 1.0
