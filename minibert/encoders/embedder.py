@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.encoders.arithmetic.pooling import Layers, combine_layers, pool, resolve_layers
-from minibert.encoders.arithmetic.pooling_names import POOLINGS, Pooling
+from minibert.encoders.arithmetic.pooling_names import Pooling, pooling_names
 from minibert.encoders.arithmetic.steps import Dense, Truncate
 from minibert.encoders.encoder_options import (
     EmbedderKeywords,
@@ -122,13 +122,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             include_prompt,
         )
         self.model = model
-        self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
-        unknown = [name for name in self.pooling if name not in POOLINGS]
-        if unknown or not self.pooling:
-            raise ArgumentError(
-                "pooling",
-                f"should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}.",
-            )
+        self.pooling = pooling_names(pooling)
         if "pooler" in self.pooling and model.pooler is None:
             raise ArgumentError(
                 Argument("pooling", "pooler"),

@@ -1,21 +1,18 @@
 """Declare the options of tasks: how a task is trained, beside `TrainingOptions`.
 
 Each is declared here alone, with its default and its description. A task has them as fields.
-`minibert finetune` makes its options of them, the model card lists them, and a run is resumed with
-the same ones. Nothing heavy is imported, so that `--help` answers at once.
+`minibert finetune` makes its options of them, the model card lists them, and resuming a run refuses
+other values. Nothing heavy is imported, so that `--help` answers at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
 
+from minibert.encoders.arithmetic.pooling_names import Pooling, check_saved, pooling_names
 from minibert.util.checks import check_fields, option
 from minibert.util.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from minibert.encoders.arithmetic.pooling_names import Pooling
 
 
 @dataclass(frozen=True)
@@ -113,6 +110,12 @@ class SimilarityOptions(TaskOptions):
     pooling: Sequence[Pooling] | None = option(
         None, "Pooling of the token vectors. Default: the model's own.", metavar="NAME"
     )
+
+    def __post_init__(self) -> None:
+        """ValueError for numbers out of range, or a pooling that cannot be saved."""
+        super().__post_init__()
+        if self.pooling is not None:
+            check_saved(pooling_names(self.pooling))
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,21 @@ def test_a_run_is_resumed_by_its_command(
         assert "holds a run of minibert finetune pairs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("pooling", "message"),
+    [("avg", "--pooling should be one or more of"), ("mean,pooler", "cannot be saved")],
+)
+def test_a_pooling_is_refused_before_anything_starts(
+    pooling: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("text\tpair\na\tb\n", encoding="utf-8")
+    command = ["finetune", "pairs", "--train", str(file), "--pair-column", "pair"]
+    assert main([*command, "--output", str(tmp_path / "out"), "--pooling", pooling]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error, error
+
+
 def test_help_lists_every_training_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         build_parser().parse_args(["finetune", "pairs", "--help"])

@@ -6,6 +6,7 @@ An embedder that the format cannot hold raises an error before anything is writt
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import torch
 from tiny_folder import tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
+from minibert.encoders.arithmetic.pooling_names import MODES
 from minibert.encoders.arithmetic.steps import Dense, Normalize, Truncate
+from minibert.tasks.similarity import SimilarityTask
 
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "trees " * 80]
 
@@ -129,6 +132,25 @@ class TestWriting:
         with pytest.raises(ValueError, match=message):
             embedder.save_pretrained(tmp_path / "out")
         assert not (tmp_path / "out").exists()
+
+    def test_a_pooling_that_the_format_does_not_name(
+        self,
+        parts: tuple[BertModel, BertTokenizer],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The same error refuses to save and to train it."""
+        monkeypatch.delitem(MODES, "max")
+        message = re.escape(
+            'pooling="max" cannot be saved: a sentence-transformers folder has cls, mean, '
+            "mean_sqrt_len, weightedmean. Save or train with one of them, and pass "
+            'pooling="max" where the model is loaded.'
+        )
+        with pytest.raises(ValueError, match=message):
+            SentenceEmbedder(*parts, pooling=["mean", "max"]).save_pretrained(tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        with pytest.raises(ValueError, match=message):
+            SimilarityTask(pooling=["mean", "max"])
 
     def test_a_folder_of_an_interrupted_save_does_not_load(
         self,

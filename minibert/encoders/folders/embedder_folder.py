@@ -18,7 +18,7 @@ from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors, write_tensors
 from minibert.encoders.arithmetic.pooling import resolve_layers
-from minibert.encoders.arithmetic.pooling_names import MODES
+from minibert.encoders.arithmetic.pooling_names import check_saved
 from minibert.encoders.arithmetic.steps import Dense, Normalize, Truncate, without_truncate
 from minibert.encoders.encoder_options import HubOptions, part_of
 from minibert.encoders.folders.checkpoint import Checkpoint
@@ -34,7 +34,7 @@ from minibert.encoders.onnx.onnx_embedder import load_exported
 from minibert.inference.optimize import optimize
 from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel
-from minibert.util.errors import Argument, ArgumentError
+from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
 from minibert.util.files import read_json, replacing, write_json
 
@@ -238,8 +238,8 @@ def _write(
 def _portable(embedder: Any) -> tuple[BertModel, list[str], list[nn.Module]]:
     """The BERT, the poolings and the steps of an embedder in terms of the format.
 
-    It has only the vectors of the last layer, and no pooler. A truncation at the end is a
-    setting there.
+    It has only the vectors of the last layer, and some of the poolings. A truncation at the end is
+    a setting there.
 
     Raises:
         ValueError: The format cannot express them.
@@ -254,6 +254,7 @@ def _portable(embedder: Any) -> tuple[BertModel, list[str], list[nn.Module]]:
     if embedder.truncate_dim is not None:
         steps.pop()
     pooling = embedder.pooling
+    check_saved(pooling)
     depth = embedder.layers[0]
     if pooling == ["pooler"]:
         with torch.device("meta"):  # the weights are the pooler's
@@ -262,17 +263,6 @@ def _portable(embedder: Any) -> tuple[BertModel, list[str], list[nn.Module]]:
         steps.insert(0, dense)
         pooling = ["cls"]
         depth = config.num_hidden_layers
-    elif "pooler" in pooling:
-        raise ArgumentError(
-            Argument("pooling", pooling),
-            "cannot be saved: a sentence-transformers folder has no pooler beside other poolings.",
-        )
-    unnamed = [name for name in pooling if name not in MODES]
-    if unnamed:
-        raise ArgumentError(
-            Argument("pooling", unnamed[0]),
-            "cannot be saved: a sentence-transformers folder has no name for it.",
-        )
     with torch.device("meta"):
         bert = BertModel(config.replace(num_hidden_layers=depth), add_pooling_layer=False)
     weights = embedder.model.state_dict()
