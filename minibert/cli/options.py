@@ -16,6 +16,7 @@ from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions, LoadOptions
 from minibert.text.location import Location
 from minibert.text.table import COLUMNS, Table
+from minibert.util.checks import is_whole
 from minibert.util.errors import message_of
 
 T = TypeVar("T")
@@ -147,7 +148,7 @@ def _reader_of(declared: Field[Any]) -> tuple[Callable[[str], Any], str | None]:
     if annotation.startswith("tuple") or "Sequence[" in annotation:
         kinds = {"float": float, "int": int}
         return comma_list(next((kinds[name] for name in kinds if name in annotation), str)), None
-    if annotation.startswith("int"):
+    if is_whole(declared):
         return int, "N"
     if annotation.startswith("float"):
         return float, "X"

@@ -6,7 +6,7 @@ import math
 import operator
 import warnings
 from collections.abc import Iterable
-from dataclasses import field, fields
+from dataclasses import Field, field, fields
 from typing import Any
 
 from minibert.util.errors import Argument, ArgumentError, Message
@@ -183,7 +183,7 @@ def option(
         description: The help text: a sentence.
         flag: The option, where it is not the name of the field.
         metavar: What the help calls the value.
-        minimum: The smallest valid number. A whole number asks for whole numbers.
+        minimum: The smallest valid number.
         choices: The valid values.
         more: Further metadata of the field.
     """
@@ -200,6 +200,11 @@ def option(
 def flags_of(options: Any) -> set[str]:
     """The fields of a dataclass that are switches."""
     return {one.name for one in fields(options) if one.type in ("bool", "bool | None")}
+
+
+def is_whole(declared: Field[Any]) -> bool:
+    """Whether a field takes whole numbers, or None."""
+    return str(declared.type) in ("int", "int | None")
 
 
 def check_fields(options: Any) -> None:
@@ -222,8 +227,8 @@ def check_fields(options: Any) -> None:
             raise ArgumentError(argument, f"should be {' or '.join(choices)}, not {value!r}.")
         if minimum is None or (value is None and "None" in str(declared.type)):
             continue
-        if type(minimum) is int and type(value) is not int:
+        if is_whole(declared) and type(value) is not int:
             raise ArgumentError(argument, f"should be a whole number, not {value!r}.")
         if not minimum <= value < math.inf:
-            finite = "" if type(minimum) is int else " and finite"
+            finite = "" if is_whole(declared) else " and finite"
             raise ArgumentError(argument, f"should be {minimum:g} or more{finite}, not {value!r}.")

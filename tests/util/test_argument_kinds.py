@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from minibert import BertConfig, BertForSequenceClassification, BertTokenizer, S
 from minibert.encoders.classifier import classify
 from minibert.tasks.evaluation import evaluate
 from minibert.training.options import TrainingOptions
-from minibert.util.checks import check_flag, type_of
+from minibert.util.checks import check_fields, check_flag, option, type_of
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +106,16 @@ def test_pairs_are_texts(tokenizer: BertTokenizer) -> None:
 
 def test_kinds_have_their_article() -> None:
     assert [type_of(value) for value in (None, 3, "a", [])] == ["None", "an int", "a str", "a list"]
+
+
+def test_the_annotation_of_an_option_says_whether_numbers_are_whole() -> None:
+    @dataclass
+    class Options:
+        rate: float = option(0.0, "A rate.", minimum=0)
+        count: int | None = option(None, "A count.", minimum=0.0)
+
+    check_fields(Options(0.5, 2))
+    with pytest.raises(ValueError, match="rate should be 0 or more and finite"):
+        check_fields(Options(rate=-0.5))
+    with pytest.raises(ValueError, match="count should be a whole number"):
+        check_fields(Options(count=0.5))  # type: ignore[arg-type]
