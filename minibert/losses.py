@@ -5,10 +5,13 @@ Devlin et al. 2019, appendix A.2 (pre-training: sum of the mean losses of both t
 
 Each is a mean over the labels that count. With `reduction="sum"` it is their sum: training divides
 it by the number of labels of the whole batch, so that the result does not depend on how the batch
-was split.
+was split. The loss of each single label, which a task may weight, is that of torch, by its
+`reduction="none"`.
 
 Next file: heads.py.
 """
+
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,11 +19,12 @@ from torch import Tensor
 
 from minibert.inputs.labels import check_classes, check_many_labels, check_numbers, check_span
 
+Reduction = Literal["mean", "sum"]
 IGNORED = -100
 """Labels with this value take no part in a loss (`ignore_index` of torch's cross entropy)."""
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
     """Mean or sum of -log softmax(logits)[label] over all labels that are not `IGNORED`.
 
     Args:
@@ -47,7 +51,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
         raise explain_classes(labels, classes, IGNORED) from None
 
 
-def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+def regression_loss(logits: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
     """Mean or sum of (logit - label)^2.
 
     Args:
@@ -69,7 +73,7 @@ def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> 
     return F.mse_loss(predictions, targets, reduction=reduction)
 
 
-def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+def multi_label_loss(logits: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
     """Mean or sum of the binary cross entropy of every label.
 
     It is -label log p - (1 - label) log(1 - p), with p = sigmoid(logit).
@@ -92,7 +96,7 @@ def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") ->
     return F.binary_cross_entropy_with_logits(logits, labels, reduction=reduction)
 
 
-def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Tensor:
+def span_loss(logits: Tensor, positions: Tensor, reduction: Reduction = "mean") -> Tensor:
     """Cross entropy over the positions of a sequence, for the start or the end of an answer.
 
     Devlin et al. 2019, section 4.2.

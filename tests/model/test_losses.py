@@ -1,7 +1,8 @@
-"""The four losses, each compared with its formula."""
+"""The losses, each compared with its formula."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given, strategies as st
 from torch import Tensor
 
+from minibert import losses
 from minibert.losses import IGNORED, cross_entropy, multi_label_loss, regression_loss, span_loss
 
 
@@ -64,19 +66,37 @@ def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.d
         )
 
 
-@pytest.mark.parametrize(
-    ("loss", "labels", "count"),
-    [
-        (cross_entropy, torch.tensor([0, IGNORED, 2]), 2),
-        (regression_loss, torch.rand(3, 4), 12),
-        (multi_label_loss, torch.rand(3, 4), 12),
-        (span_loss, torch.tensor([0, 3, 4]), 2),  # the last position is out of range
-    ],
-)
-def test_the_mean_is_the_sum_divided_by_the_count(loss: Any, labels: Tensor, count: int) -> None:
+# labels of logits (3, 4), and how many of them count
+CASES: dict[str, tuple[Any, Tensor, int]] = {
+    "cross_entropy": (cross_entropy, torch.tensor([0, IGNORED, 2]), 2),
+    "regression_loss": (regression_loss, torch.rand(3, 4), 12),
+    "multi_label_loss": (multi_label_loss, torch.eye(4)[:3], 12),
+    "span_loss": (span_loss, torch.tensor([0, 3, 4]), 2),  # the last position is out of range
+}
+
+
+def test_every_loss_is_tested() -> None:
+    functions = inspect.getmembers(losses, inspect.isfunction)
+    assert {name for name, one in functions if one.__module__ == losses.__name__} == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_mean_is_the_sum_divided_by_the_count(name: str) -> None:
     """Training uses sums, so that splitting a batch does not change the loss."""
+    loss, labels, count = CASES[name]
     logits = torch.randn(3, 4)
     torch.testing.assert_close(loss(logits, labels) * count, loss(logits, labels, reduction="sum"))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_gradients_of_certain_models(name: str, dtype: torch.dtype) -> None:
+    """They are finite where a probability is rounded to 0 or 1, of right and wrong labels."""
+    loss, labels, _ = CASES[name]
+    for right in (1000, -1000):
+        logits = (torch.eye(4)[:3] * right).to(dtype).requires_grad_()
+        loss(logits, labels).backward()
+        assert logits.grad is not None and logits.grad.isfinite().all()
 
 
 @given(
