@@ -54,6 +54,7 @@ NOISE = 1e-6
 SMALL_SPREAD = 0.05
 """Difference of a label's probabilities between texts, up to which the texts are scored alike."""
 MULTI_LABEL = Argument("multi_label", True)  # of messages
+REGRESSION = Argument("regression", True)
 _FLAGS = {"1": True, "1.0": True, "true": True, "yes": True}
 _FLAGS |= {"0": False, "0.0": False, "false": False, "no": False}
 
@@ -87,7 +88,8 @@ class SequenceTask(LabelOptions, TableTask):
 
     Raises:
         ValueError: An option does not fit: `class_weights` and `label_smoothing` are for one label
-            a text, `positive_weights` and `label_columns` for several.
+            a text, `positive_weights` and `label_columns` for several. `multi_label` is not for
+            a `regression`.
     """
 
     table: Table = Table(label="label")
@@ -102,6 +104,8 @@ class SequenceTask(LabelOptions, TableTask):
         for name in ("class_weights", "label_smoothing"):
             if getattr(self, name) and (self.multi_label or self.regression):
                 raise ArgumentError(name, "is for one label a text: drop it.")
+        if self.multi_label and self.regression:
+            raise ArgumentError(MULTI_LABEL, "is not for numbers: drop it, or ", REGRESSION, ".")
         if self.positive_weights and not self.multi_label:
             raise ArgumentError("positive_weights", "is for several labels a text: drop it.")
         if self.label_columns and not self.multi_label:

@@ -200,7 +200,11 @@ class Task:
         raise NotImplementedError
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The summed loss of each kind of label in a batch, by its name in the examples."""
+        """The summed loss of each kind of label in a batch, by its name in the examples.
+
+        Labels may be `IGNORED`, and probabilities may be rounded to 0 or 1: gradients are finite
+        there, too.
+        """
         raise NotImplementedError
 
     def predict(

@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -403,6 +403,13 @@ def with_learning_rate(options: TrainingOptions, task: Task, hidden_size: int) -
 def options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> TrainingOptions:
     """The options with those that the task decides, and with the score that chooses the model."""
     check_kind("options", options, TrainingOptions, "TrainingOptions")
+    # the model card and the state of a run list all of them by name
+    taken = {one.name for kind in (TrainingOptions, BertConfig) for one in fields(kind)}
+    for name in task.options.keys() & taken:
+        raise ValueError(
+            f"{type(task).__name__} has an option {name!r}, as TrainingOptions or BertConfig has: "
+            "give it another name."
+        )
     if dev is None and getattr(task, "dev_table", None) is not None:
         task = copy(task)
         vars(task)["dev_table"] = None  # held-out rows are read and scored as training rows

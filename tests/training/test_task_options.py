@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from minibert import (
@@ -18,6 +21,7 @@ from minibert import (
     BertTokenizer,
     evaluate,
 )
+from minibert.tasks.options import LabelOptions
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.tokens import TokenTask
 from minibert.text import Table
@@ -25,6 +29,8 @@ from minibert.training.data import pack
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 from minibert.training.steps import count_labels
+from minibert.util.checks import option
+from minibert.util.errors import ArgumentError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -72,13 +78,79 @@ def test_positive_weights_are_those_of_torch() -> None:
     assert task.loss(model, batch)["labels"].item() == pytest.approx(expected)
 
 
+NUMBERS = [{"text": f"tea {n}", "label": n} for n in range(9)]
+KINDS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "a label": ({}, [*ROWS, *ROWS[:1] * 4]),
+    "several labels": ({"multi_label": True}, SETS),
+    "a number": ({"regression": True}, NUMBERS),
+}
+CHANGED: dict[str, Any] = {"bool": True, "int": 2, "float": 0.5}
+OPTIONS = {
+    one.name: CHANGED[str(one.type)] for one in fields(LabelOptions) if one.name != "multi_label"
+}
+
+
+def loss_with(kind: str, *names: str, certain: bool = False) -> Tensor | None:
+    """The loss of a batch with some options, or None if they are refused.
+
+    Its gradients are finite. `certain`: also where the model is certain of every label.
+    """
+    options, rows = KINDS[kind]
+    try:
+        task = SequenceTask(**options, **{name: OPTIONS[name] for name in names})
+    except ArgumentError as error:
+        assert error.argument.name in names
+        return None
+    model, batch, _ = batch_of(task, rows)
+    if certain:
+        with torch.no_grad():
+            model.classifier.weight.mul_(1e4)
+    loss: Tensor = task.loss(model, batch)["labels"]
+    loss.backward()
+    assert model.classifier.weight.grad.isfinite().all()
+    return loss.detach()
+
+
+@pytest.mark.filterwarnings("ignore:.*newly initialized")
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_changes_the_loss_or_is_refused(name: str) -> None:
+    applied = 0
+    for kind in KINDS:
+        loss = loss_with(kind, name)
+        if loss is not None:
+            assert loss != loss_with(kind), f"{name} has no effect on {kind}"
+            loss_with(kind, name, certain=True)
+            applied += 1
+    assert applied, f"{name} is refused for every kind of label"
+
+
+@pytest.mark.filterwarnings("ignore:.*newly initialized")
+@pytest.mark.parametrize(("first", "second"), [*combinations(OPTIONS, 2)])
+def test_two_options_change_the_loss_or_are_refused(first: str, second: str) -> None:
+    for kind in KINDS:
+        alone = [loss_with(kind, first), loss_with(kind, second)]
+        both = loss_with(kind, first, second)
+        if None in alone:
+            assert both is None, f"{first} and {second} are not refused for {kind}"
+        else:
+            assert both is None or both not in alone, f"{first} or {second} has no effect on {kind}"
+
+
 def test_options_for_other_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="label_smoothing"):
-        SequenceTask(multi_label=True, label_smoothing=0.1)
-    with pytest.raises(ValueError, match="label_smoothing"):
         SequenceTask(label_smoothing=1.5)
-    with pytest.raises(ValueError, match="positive_weights"):
-        SequenceTask(positive_weights=True)
+    with pytest.raises(ValueError, match="multi_label=True is not for numbers"):
+        SequenceTask(multi_label=True, regression=True)
+
+
+def test_an_option_of_a_task_has_a_name_of_its_own(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Pooled(SequenceTask):
+        pool: int = option(2, "Another pool than that of TrainingOptions.")
+
+    with pytest.raises(ValueError, match="Pooled has an option 'pool', as TrainingOptions"):
+        finetune(Pooled(), "minibert-tiny", ROWS, ROWS, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_option_is_in_the_card_and_in_the_config(tmp_path: Path) -> None:
