@@ -113,7 +113,6 @@ _IN_SENTENCE_TRANSFORMERS = {
     "normalize_embeddings": ".util",
     "truncate_embeddings": ".util",
     "evaluation": "",
-    "losses": "",
 }
 """What works with minibert's embedders and vectors, and the module of sentence-transformers."""
 

@@ -49,5 +49,5 @@ def test_names_of_sentence_transformers_say_what_to_use() -> None:
         exec("from minibert import dot_score")
     assert not hasattr(minibert, "no_such_name") and not hasattr(minibert.util, "no_such_name")
     # a module that is not imported yet is found
-    code = "import minibert.util\nfrom minibert.util import devices"
+    code = "import minibert.util\nfrom minibert.util import devices\nfrom minibert import losses"
     subprocess.run([sys.executable, "-c", code], check=True)
