@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import csv
+import difflib
 import gzip
 import io
 import json
@@ -260,6 +261,14 @@ def equal(left: str, right: str, with_numbers: bool) -> bool:
     )
 
 
+def changed_lines(name: str, expected: str, actual: str) -> str:
+    """Return the lines that differ, those of the record after "-" and the others after "+"."""
+    lines = difflib.unified_diff(
+        expected.splitlines(), actual.splitlines(), f"{name} recorded", f"{name} now", "", "", 0, ""
+    )
+    return "\n".join(lines) or f"{name}: other line ends"
+
+
 def differences(name: str, expected: Result, actual: Result) -> list[str]:
     with_numbers = not name.startswith("~")
     if not with_numbers:  # the files of a run are named, and what was printed may count otherwise
@@ -267,7 +276,7 @@ def differences(name: str, expected: Result, actual: Result) -> list[str]:
     else:
         parts = ["code", "stdout"]
     found = [
-        f"{part}: {actual[part]!r}, not {expected[part]!r}"
+        changed_lines(part, str(expected[part]), str(actual[part]))
         for part in parts
         if not equal(str(expected[part]), str(actual[part]), with_numbers)
     ]
@@ -275,7 +284,7 @@ def differences(name: str, expected: Result, actual: Result) -> list[str]:
         found.append(f"files: {sorted(actual['files'])}, not {sorted(expected['files'])}")
     elif with_numbers:
         found += [
-            f"{path}: {actual['files'][path]!r}, not {content!r}"
+            changed_lines(path, content, actual["files"][path])
             for path, content in expected["files"].items()
             if not equal(content, actual["files"][path], with_numbers)
         ]
@@ -309,11 +318,17 @@ def expected() -> dict[str, Result]:
     return {**recorded, **{name: entry["now"] for name, entry in intended.items()}}
 
 
+def check(name: str, expected: Result, actual: Result) -> None:
+    found = differences(name, expected, actual)
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
+
+
 @pytest.mark.parametrize("name", [name for name in JOURNEYS if name not in OF_EXPORTS])
 def test_a_journey_ends_as_before(
     name: str, start: Path, expected: dict[str, Result], tmp_path: Path
 ) -> None:
-    assert differences(name, expected[name], perform(name, start, tmp_path)) == []
+    check(name, expected[name], perform(name, start, tmp_path))
 
 
 @pytest.mark.slow
@@ -321,7 +336,7 @@ def test_a_journey_ends_as_before(
 def test_a_journey_of_an_exported_model_ends_as_before(
     name: str, start_with_exports: Path, expected: dict[str, Result], tmp_path: Path
 ) -> None:
-    assert differences(name, expected[name], perform(name, start_with_exports, tmp_path)) == []
+    check(name, expected[name], perform(name, start_with_exports, tmp_path))
 
 
 def test_each_intended_difference_has_a_reason() -> None:
@@ -336,7 +351,8 @@ def record(names: list[str]) -> dict[str, Result]:
         start = Path(directory, "start")
         start.mkdir()
         write_start(start)
-        write_exports(start)
+        if OF_EXPORTS & set(names):
+            write_exports(start)
         for number, name in enumerate(names):
             folder = Path(directory, str(number))
             folder.mkdir()
@@ -359,5 +375,6 @@ if __name__ == "__main__":
         path = HERE / "intended.json"
         entries = json.loads(path.read_text(encoding="utf-8"))
         for name, now in record(chosen).items():
-            entries[name] = {"reason": reason, "now": now}
+            reasons = [entries[name]["reason"]] if name in entries else []
+            entries[name] = {"reason": "; ".join([*reasons, reason]), "now": now}
         save(path, entries)
