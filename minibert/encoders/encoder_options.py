@@ -188,7 +188,7 @@ class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
         "Sequence[float] | None",
         option(
             None,
-            "Weight of each of several --layers, which are then averaged.",
+            "Weight of each of several --layers, which are then summed.",
             metavar="W,W,...",
         ),
     ]
