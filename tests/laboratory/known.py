@@ -266,6 +266,15 @@ def former_mask_is_ordinary() -> bool:
     return texts == ["a", "[MASK] a"]
 
 
+def masks_of_another_length_are_refused() -> bool:
+    ids = torch.tensor([[1, 7, 2]])
+    masks = (torch.ones(1, 2).long(), torch.ones(1, 4).long())
+    return all(
+        only_here(lambda library, mask=mask: small(library)(ids, attention_mask=mask * 1))
+        for mask in masks
+    )
+
+
 def tensors_beside_a_folder(library: Any) -> torch.dtype:
     model = small(library)
     with tempfile.TemporaryDirectory() as folder:
@@ -306,6 +315,13 @@ KNOWN: list[Known] = [
         "docs/parity.md",
         "Others, and negative values of other masks, raise an error.",
         masks_of_any_values_are_refused,
+    ),
+    Known(
+        "masks of another length",
+        "it belongs to other texts",
+        "docs/parity.md",
+        "A mask longer or shorter than the texts raises an error.",
+        masks_of_another_length_are_refused,
     ),
     Known(
         "labels of other kinds",
