@@ -197,7 +197,7 @@ def compare_libraries(run: Any, *arguments: Any) -> None:
 
 
 @programs(
-    "models", share=0.4, fields=configs(), head=st.sampled_from(["BertModel", *HEADS]), call=calls
+    "models", share=0.3, fields=configs(), head=st.sampled_from(["BertModel", *HEADS]), call=calls
 )
 def test_outputs_and_gradients(fields: dict[str, Any], head: str, call: dict[str, Any]) -> None:
     if call["labels"] and head == "BertModel":
