@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from minibert.text.formats import row_format
@@ -64,15 +65,14 @@ def read(
     """
     table = table or Table()
     location = Location(path)
-    names = ["-"] if location.is_stdin else data_files(location)
+    names = [""] if location.is_stdin else data_files(location)
     is_empty = True
     for name in names:
-        file = location if location.is_stdin else location / name
-        rows = _rows(RowRequest(file, table, skip, columns, only))
-        for row in rows:
+        rows = _rows(RowRequest(location / name, table, skip, columns, only))
+        first = next(rows, None)
+        if first is not None:
             is_empty = False
-            yield row
-            break
+            yield first
         yield from rows
     if is_empty and not skip:
         raise ValueError(f"there is no text in {location}.")
@@ -142,7 +142,7 @@ def parts_of(
         file = location / name
         request = RowRequest(file, table, columns=[table.text])
         bounds = row_format(file, table).split(request, files[name][0], part_bytes)
-        base = name or file.path.replace("\\", "/").rpartition("/")[2]
+        base = name or Path(file.path).name
         return {f"{base}-{start:012d}": Part(str(file), start, end) for start, end in bounds}
 
     parts: dict[str, Part] = {}
@@ -186,12 +186,9 @@ def data_files(location: Location) -> dict[str, tuple[int, float]]:
     Raises:
         FileNotFoundError: The file does not exist, or the folder has no files.
     """
-    files = location.files()
-    if "" in files:
-        return files
     data = {
         name: about
-        for name, about in files.items()
+        for name, about in location.files().items()
         if not _ABOUT_DATA.fullmatch(name.rpartition("/")[2])
     }
     if data:
