@@ -32,6 +32,7 @@ def write(path: Path, text: str = "a line\n") -> Path:
 def test_other_files_of_a_folder_are_skipped(name: str, tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "the tree\n")
     write(tmp_path / name, "something else\n")
+    write(tmp_path / "deep" / name, "something else\n")
     assert texts_of(tmp_path) == ["the tree"]
     assert texts_of(tmp_path / name) == ["something else"]  # a file that is named is read
 

@@ -37,6 +37,7 @@ from minibert.text import (
 from minibert.text.formats import ROW_FORMATS, delimited
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
+from minibert.text.read import has_columns
 from minibert.text.rows import BadRowError
 
 TEXTS = ["a cat", "안녕하세요 여러분", 'she said "no"']
@@ -145,6 +146,37 @@ def test_files_are_read_in_parts(name: str, part_bytes: int, tmp_path: Path) -> 
     path = write(tmp_path, name, READABLE[name])
     parts = parts_of(path, part_bytes=part_bytes)
     assert [row.text for part in parts.values() for row in read_part(part)] == TEXTS
+
+
+def test_parts_are_called_by_file_and_place(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "one\ntwo\nthree\n")
+    names = ["a.txt-000000000000", "a.txt-000000000008"]
+    parts = parts_of(path, part_bytes=8)
+    assert list(parts) == list(parts_of(tmp_path, part_bytes=8)) == names
+    places = [row.place for part in parts.values() for row in read_part(part)]
+    assert places == [f"{path}, line 1", f"{path}, line 2", f"{path}, byte 8"]
+    (tmp_path / "sub").mkdir()
+    write(tmp_path / "sub", "b.txt", "one\n")
+    assert list(parts_of(tmp_path)) == ["a.txt-000000000000", "sub/b.txt-000000000000"]
+
+
+@pytest.mark.parametrize("name", ["a.PARQUET", "a.arrow"])
+def test_a_part_has_the_columns_of_the_table_alone(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name, READABLE[name])
+    for part in parts_of(path).values():
+        assert [row.values for row in read_part(part)] == [{"text": text} for text in TEXTS]
+    table = Table(label="no")
+    with pytest.raises(ValueError, match="no column 'no'"):
+        for part in parts_of(path, table).values():
+            list(read_part(part, table))
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "expected"),
+    [("a.txt", None, False), ("a.txt", "|", True), ("a.csv", None, True), ("a.jsonl", "|", True)],
+)
+def test_which_files_have_columns(name: str, delimiter: str | None, expected: bool) -> None:
+    assert has_columns(name, Table(delimiter=delimiter)) == expected
 
 
 @pytest.mark.parametrize("part_bytes", range(1, 40))
@@ -449,6 +481,53 @@ def test_a_line_that_cannot_be_decoded(
         assert row.content == repr(data + b" " * (200 - len(data)))[:200]
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "content", "reason"),
+    [
+        ("a.jsonl", '{"text": \n', '{"text": \n', "the line is not JSON"),
+        ("a.jsonl", '{"text": 1}\n', '{"text": 1}\n', "text should be a text, not 1"),
+        ("a.jsonl", "{}\n", "{}\n", r"there is no column 'text'\. The columns are none\. Name the"),
+        ("a.json", '[{"text": null}]', "{'text': None}", "text is null"),
+        ("a.json", "[7]", "7", "the row should be a JSON object but is a"),
+        ("a.csv", 'text,n\na,"1","2"\n', "a,1,2", r"there are 3 columns, not 2 \(text, n\)"),
+        ("a.tsv", 'text\tn\n"a"\n', '"a"', ".* between quotation marks, pass .*quoting='quoted'"),
+    ],
+)
+def test_what_is_wrong_with_a_row(
+    name: str, data: str, content: str, reason: str, tmp_path: Path
+) -> None:
+    bad: list[BadRow] = []
+    assert not list(read(write(tmp_path, name, data), skip=bad))
+    [row] = bad
+    assert row.content == content
+    assert re.match(reason, row.reason)
+
+
+@pytest.mark.parametrize(
+    ("column", "others", "message"),
+    [
+        (
+            "text",
+            '{"a": 1, "b": 2}',
+            r"'text'\. The columns are a, b\. Name the right one by .*text=\.\.\.",
+        ),
+        (
+            "text",
+            '{"a": 1, "Text ": "b"}',
+            r"'text'\. The columns are a, Text \. Name the right one by .*text='Text '",
+        ),
+        ("문의", '{"a": 1}', r"'문의'\. The columns are a\. Name the right one by .*text=\.\.\."),
+    ],
+)
+def test_a_column_that_is_missing(column: str, others: str, message: str, tmp_path: Path) -> None:
+    """One that differs in case and blanks alone is named."""
+    path = write(tmp_path, "a.jsonl", others)
+    with pytest.raises(ValueError, match=f"line 1: there is no column {message}"):
+        list(read(path, Table(column)))
+    with pytest.raises(ValueError, match=r"there is no column 'c'\. The columns are [^.]*\.$"):
+        list(read(path, columns=["c"]))
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 def test_an_array_with_the_name_of_lines(indent: int | None, tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", json.dumps([{"text": "one"}], indent=indent))
@@ -625,6 +704,10 @@ def test_files_that_do_not_exist(name: str, tmp_path: Path) -> None:
         list(read(tmp_path / name))
     with pytest.raises(FileNotFoundError, match=name):
         list(read(f"memory://{tmp_path.name}/{name}"))
+    with pytest.raises(FileNotFoundError, match=f"there is no file memory://{tmp_path}"):
+        list(read(f"memory://{tmp_path}"))  # where this machine has a folder
+    with pytest.raises(FileNotFoundError, match=f"there is no file {tmp_path / name}"):
+        list(read(tmp_path / name))
 
 
 @pytest.mark.parametrize("uri", ["nowhere://host/a.txt", "s4://bucket"])
@@ -759,7 +842,9 @@ def test_a_column_in_another_form_of_unicode_is_named(ending: str, tmp_path: Pat
     rows = {"csv": f"{name}\na\n", "jsonl": json.dumps({name: "a"})}
     file = tmp_path / f"mac.{ending}"
     file.write_text(rows[ending], encoding="utf-8")
-    with pytest.raises(ValueError, match=rf"NFC and NFD.*text='{name}'"):
+    with pytest.raises(
+        ValueError, match=rf"no column .*looks the same.*NFC and NFD.*text='{name}'"
+    ):
         list(read(file, Table(text="문의")))
     assert [row.text for row in read(file, Table(text=name))] == ["a"]
 
