@@ -26,6 +26,9 @@ async function answersOfPupils(snapshots) {
 
 const EARLY = 2; // the snapshot that the scene asks about
 
+/** @param {string[]} answers */
+const areCommon = (answers) => answers.every((word) => COMMON.test(word));
+
 /**
  * Returns the choice that describes a snapshot's answers.
  * @param {number} snapshot
@@ -34,8 +37,20 @@ const EARLY = 2; // the snapshot that the scene asks about
 const choiceFor = (snapshot, answers) =>
   choiceOf(
     Number(lossAt(snapshot)) > 0.95 * Number(lossAt(0)),
-    new Set(answers).size <= 2 || answers.every((word) => COMMON.test(word)),
+    new Set(answers).size <= 2 || areCommon(answers),
   );
+
+/**
+ * Returns the index of the verdict on a snapshot. It says of the answers only what holds for every
+ * one of them.
+ * @param {number} snapshot
+ * @param {string[]} answers
+ */
+function verdictOn(snapshot, answers) {
+  const isOne = new Set(answers).size === 1;
+  const isCommon = areCommon(answers);
+  return choiceOf(snapshot === 0, isOne && isCommon, isOne, isCommon);
+}
 
 /** @type {Scene} */
 export const scene = {
@@ -61,7 +76,7 @@ export const scene = {
       ],
       heads: [0, state.snapshot].map(snapshotName),
       outcome: choiceFor(EARLY, early),
-      verdict: choiceFor(state.snapshot, now),
+      verdict: verdictOn(state.snapshot, now),
       values: {
         step: snapshotName(state.snapshot),
         answers: t(`lesson.training.answers.${different[1] === 1 ? "one" : "some"}`, {
