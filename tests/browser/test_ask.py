@@ -343,7 +343,7 @@ BEGINNERS = {
 }
 NEAREST = """async (text) => {
     const found = await rankByVectors(text);
-    return answers(found, "vectors") ? found[0][0].id : null;
+    return isAnswer(found, "vectors") ? found[0][0].id : null;
 }"""
 
 
