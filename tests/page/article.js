@@ -8,6 +8,11 @@ import { openPage } from "./page.js";
 
 const RECORDED = new URL("recorded/", import.meta.url);
 const ARTIFACTS = new URL("../artifacts/", import.meta.url);
+
+// Questions as people type them, with the entries that answer them: none, if they are on another
+// subject. Most were written before their writer saw an entry.
+const ASKED = JSON.parse(readFileSync(new URL("asked.json", import.meta.url), "utf-8"));
+
 const NUMBER = /[−-]?\d+(?:\.\d+)?/g;
 
 /**
@@ -213,6 +218,20 @@ export async function testArticle(language) {
       const names = nearest.map(([{ id }]) => id);
       assert.ok(names.includes(question.id), question[language].question);
     }
+  });
+
+  test("Ask finds what was asked in other words, and declines other subjects", async () => {
+    const { isAnswer, rankByVectors } = page;
+    const wrong = [];
+    const asked = ASKED[language];
+    for (const [text, ids] of asked) {
+      const found = await rankByVectors(text);
+      const { id } = found.find(([one]) => !one.elsewhere)[0];
+      if (isAnswer(found, "vectors") ? !ids.includes(id) : ids.length) {
+        wrong.push(`${text}: ${id}`);
+      }
+    }
+    assert.ok(wrong.length <= 0.05 * asked.length, wrong.join("\n"));
   });
 
   test("the address names the scene, and older ones have its number", () => {
