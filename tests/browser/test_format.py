@@ -37,7 +37,8 @@ def test_eslint_finds_nothing() -> None:
 
 def test_types_fit() -> None:
     """TypeScript checks the types in the comments, strictly."""
-    assert run("tsc", "--project", str(TOOLS)) == ""
+    # the types of the language and of the browser come with TypeScript, and take a second to check
+    assert run("tsc", "--project", str(TOOLS), "--skipDefaultLibCheck") == ""
 
 
 def test_the_lock_file_names_no_registry() -> None:
