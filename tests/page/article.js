@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import test from "node:test";
-import { openPage } from "./page.js";
+import { MODULES, openPage } from "./page.js";
 
 const RECORDED = new URL("recorded/", import.meta.url);
 const ARTIFACTS = new URL("../artifacts/", import.meta.url);
@@ -39,6 +39,52 @@ function isAlike(a, b) {
     })
   );
 }
+
+/** Returns the elements around the one with an id, from the outermost: "kind" or "kind#id". */
+function parentsOf(html, id) {
+  const around = [];
+  for (const [tag, end, kind, attributes] of html.matchAll(/<(\/?)([a-z][a-z\d]*)([^>]*)>/g)) {
+    if (end) {
+      around.pop();
+      continue;
+    }
+    const [, own] = /\bid="([^"]*)"/.exec(attributes) ?? [];
+    if (own === id) {
+      return around;
+    }
+    if (!/^(meta|input|br|link)$/.test(kind) && !tag.endsWith("/>")) {
+      around.push(own ? `${kind}#${own}` : kind);
+    }
+  }
+  throw new Error(`no element has the id ${id}`);
+}
+
+/** Returns what `write` puts into the elements with an id: {id: [nodes and texts]}. */
+function recordWriting(write) {
+  const own = document;
+  const written = {};
+  const boxes = new Map();
+  const boxOf = (id) => {
+    const box = {
+      replaceChildren: (...nodes) => (written[id] = nodes),
+      querySelectorAll: () => [],
+    };
+    boxes.set(id, boxes.get(id) ?? box);
+    return boxes.get(id);
+  };
+  const make = (kind) => ({ kind, append() {}, setAttribute() {}, dataset: {} });
+  const recording = { getElementById: boxOf, createElement: make };
+  Object.defineProperty(globalThis, "document", { value: recording, configurable: true });
+  try {
+    write();
+  } finally {
+    Object.defineProperty(globalThis, "document", { value: own, configurable: true });
+  }
+  return written;
+}
+
+/** Returns the text of nodes and texts. */
+const textOf = (nodes) => nodes.map((node) => node.textContent ?? node).join("");
 
 /** Returns what a scene measures after its act. */
 async function measured(page, scene) {
@@ -133,6 +179,37 @@ export async function testArticle(language) {
     assert.match(best[0], language === "en" ? /^[a-z]+$/ : /^[가-힣]+$/);
     assert.ok(best[1] > 1.5 * second[1], `${best}, ${second}`);
     Object.assign(state, BLANK());
+  });
+
+  test("the sentence that answers a scene is never folded", async () => {
+    const html = readFileSync(new URL("page.html", MODULES), "utf-8");
+    const around = parentsOf(html, "scene-brief");
+    assert.deepEqual(around.slice(-2), ["div#scene-verdict", "div#scene-found"]);
+    assert.ok(!around.some((item) => item.startsWith("details")), `${around}`);
+    assert.ok(parentsOf(html, "scene-rest").includes("details#scene-more"));
+    const { tellVerdict, words } = page;
+    const own = document;
+    for (const reader of ["en", "ko"]) {
+      state.language = reader;
+      for (const [number, scene] of SCENES.entries()) {
+        state.scene = number;
+        const result = recorded[scene.id];
+        const begin = `lesson.${scene.id}.verdict.`;
+        const verdicts = Object.keys(words[reader]).filter((key) => key.startsWith(begin));
+        assert.ok(verdicts.length, scene.id);
+        for (const key of verdicts) {
+          const found = { ...result, verdict: key.slice(begin.length) };
+          const written = recordWriting(() => tellVerdict(scene, found, "verdict", []));
+          const said = t(key, { ...amounts(), ...result.values }).split("\n\n")[0];
+          const [answer] = written["scene-brief"];
+          assert.equal(answer.kind, "strong", key);
+          assert.ok(answer.textContent.length > 1 && said.startsWith(answer.textContent), key);
+          assert.ok(!textOf(written["scene-rest"]).includes(answer.textContent), key);
+        }
+      }
+    }
+    assert.equal(document, own);
+    Object.assign(state, { language: "en", scene: 0 });
   });
 
   test("a shorter text keeps the words that a scene compares", async () => {

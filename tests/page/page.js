@@ -3,7 +3,7 @@
 
 import { readFileSync } from "node:fs";
 
-const MODULES = new URL("../../minibert/learn/page/", import.meta.url);
+export const MODULES = new URL("../../minibert/learn/page/", import.meta.url);
 
 /** An object that has every property, can be called, and gives itself. */
 const nothing = new Proxy(function () {}, {
@@ -78,6 +78,7 @@ export async function openPage(language) {
     "article/beginning.js",
     "article/order.js",
     "article/question.js",
+    "article/verdict.js",
     "ask/entries.js",
     "ask/doors.js",
     "ask/search.js",
