@@ -119,6 +119,46 @@ def test_on_a_phone_the_picture_of_a_verdict_is_in_sight(strip: Opened) -> None:
     page.evaluate("enter(0)")
 
 
+# where scene 1 lies in its window, once it is drawn for it: its columns, its picture, and what is
+# wider than its box
+FIRST_SCENE = """async () => {
+  const drawn = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  await drawn();
+  await drawn();
+  const box = (item) => item.getBoundingClientRect();
+  const seen = [...document.querySelectorAll("#lesson, #page, :is(#lesson, #page) *")]
+    .filter((item) => item.checkVisibility() && item.id !== "tokens");
+  return {
+    lesson: box($("lesson")),
+    page: box($("page")),
+    picture: [...$("scene-drawn").querySelectorAll(".arrows, .words")].map(box),
+    room: [box($("river")).bottom, innerHeight],
+    wide: seen.filter((item) => item.scrollWidth > item.clientWidth + 1
+      && getComputedStyle(item).overflowX !== "visible").map((item) => item.outerHTML),
+    outside: seen.filter((item) => box(item).right > innerWidth + 1)
+      .filter((item) => !item.closest("#tokens, svg")).map((item) => item.outerHTML),
+  };
+}"""
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1440])
+def test_the_first_scene_opens_with_its_picture_in_sight(strip: Opened, width: int) -> None:
+    page = strip.page
+    page.set_viewport_size({"width": width, "height": 800})
+    page.evaluate("enter(0)")
+    strip.settle()
+    page.evaluate("judged()")
+    seen = page.evaluate(FIRST_SCENE)
+    lesson, stage = (seen[name] for name in ("lesson", "page"))
+    assert 0 <= lesson["left"] and lesson["right"] <= stage["left"] and stage["right"] <= width
+    top, bottom = seen["room"]
+    assert len(seen["picture"]) == 2  # the arrows, and the shares that the verdict speaks of
+    for part in seen["picture"]:
+        assert lesson["left"] <= part["left"] and part["right"] <= lesson["right"]
+        assert top <= part["top"] and part["bottom"] <= bottom and part["height"] > 50
+    assert seen["wide"] == seen["outside"] == []
+
+
 def test_a_changed_question_has_one_way_back_instead_of_the_act(strip: Opened) -> None:
     page = strip.page
     page.evaluate(STILL)
