@@ -182,33 +182,25 @@ class OneDnnKernel(Kernel):
     ) -> None:
         super().__init__(weight, bias, None if activation is F.gelu else activation)
         operators = torch.ops.mkldnn
-        self._packed = operators._reorder_linear_weight(
-            weight
-        )  # an opaque tensor, blocked for the vector registers
+        # an opaque tensor, blocked for the vector registers
+        self._packed = operators._reorder_linear_weight(weight)
         self._product = operators._linear_pointwise.default
         self._product_and_sum = operators._linear_pointwise.binary
-        self._activation_name = "gelu" if activation is F.gelu else "none"
+        name = "gelu" if activation is F.gelu else "none"
+        # weight, bias, what is applied to the result, its arguments, its algorithm (GELU by erf)
+        self._arguments = (self._packed, self.bias, name, (), "none")
         self._adds = activation is None
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """As `Kernel.__call__`."""
         if self._adds and residual is not None and residual.dtype == x.dtype == self.bias.dtype:
-            summed: Tensor = self._product_and_sum(
-                X=x, other=residual, W=self._packed, B=self.bias, attr="add"
-            )
+            summed: Tensor = self._product_and_sum(x, residual, self._packed, self.bias, "add")
             return summed
         return super().__call__(x, residual)
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
-        product: Tensor = self._product(
-            X=x,
-            W=self._packed,
-            B=self.bias,
-            attr=self._activation_name,
-            scalars=(),
-            algorithm="none",  # GELU by erf
-        )
+        product: Tensor = self._product(x, *self._arguments)
         return product
 
     def weight(self) -> Tensor:
@@ -240,16 +232,18 @@ class Int8Kernel(Kernel):
         operators = torch.ops
         super().__init__(weight, bias, _in_place(activation))
         largest = 63 if VNNI.isdisjoint(processor_features()) else 127
-        self._scale, whole = in_8_bits(weight, largest)
+        scale, whole = in_8_bits(weight, largest)
         self._inputs = weight.shape[1]
-        self._unused = (
-            -self._inputs % 4
-        )  # inputs of zero, so that step and low lie where a float32 may
-        self._zero = torch.zeros_like(self._scale, dtype=torch.long)
-        self._sums = self._scale * whole.sum(1)
-        self._packed = operators.onednn.qlinear_prepack(
-            F.pad(whole, (0, self._unused + self.TAIL)), None
-        )
+        # inputs of zero, so that step and low lie where a float32 may
+        self._unused = -self._inputs % 4
+        self._sums = scale * whole.sum(1)
+        padded = F.pad(whole, (0, self._unused + self.TAIL))
+        packed = operators.onednn.qlinear_prepack(padded, None)
+        zeros = torch.zeros_like(scale, dtype=torch.long)
+        # scale and zero point of the input, the weight with its own, no bias, then scale, zero
+        # point and dtype of the result, to which nothing is applied
+        result = 1.0, 0, torch.float32, "none", (), "none"
+        self._arguments = (1.0, 0, packed, scale, zeros, None, *result)
         self._product = operators.onednn.qlinear_pointwise.default
         self._to_bytes = operators.quantized.embedding_bag_byte_prepack.default
 
@@ -273,28 +267,14 @@ class Int8Kernel(Kernel):
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""
-        ones = torch.eye(
-            self._inputs, self._inputs + self._unused + self.TAIL, dtype=torch.uint8
-        )  # as in MklKernel
+        # as in MklKernel
+        width = self._inputs + self._unused + self.TAIL
+        ones = torch.eye(self._inputs, width, dtype=torch.uint8)
         return self._integer_product(ones).t()
 
     def _integer_product(self, rows: Tensor) -> Tensor:
         """Scale * (n . m), (tokens, outputs) in float32."""
-        product: Tensor = self._product(
-            qx=rows,
-            x_scale=1.0,
-            x_zero_point=0,
-            qw=self._packed,
-            w_scale=self._scale,
-            w_zero_point=self._zero,
-            bias=None,
-            output_scale=1.0,
-            output_zero_point=0,
-            output_dtype=torch.float32,
-            post_op_name="none",
-            post_op_args=(),
-            post_op_algorithm="none",
-        )
+        product: Tensor = self._product(rows, *self._arguments)
         return product
 
 
