@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import torch
@@ -146,23 +146,17 @@ class FusedEncoder(BertEncoder):
             )
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         hidden_states = hidden_states.float()
-        run = partial(
-            self._run,
-            attend=attend,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-        )
         shares = []
         if attend is sdpa_attention:
             shares = even_shares(hidden_states, layout)
         if not shares:
-            return run(hidden_states, layout)
+            return self._run(hidden_states, layout, attend, output_hidden_states, output_attentions)
         inference = torch.is_inference_mode_enabled()
 
         def run_share(share: tuple[Tensor, Layout]) -> BertModelOutput:
             # every thread has modes of its own
             with torch.no_grad(), torch.inference_mode(inference):
-                return run(*share)
+                return self._run(*share, attend, output_hidden_states, output_attentions)
 
         pool = workers(len(shares), torch.get_num_threads(), os.getpid())
         outputs = list(pool.map(run_share, shares))
@@ -173,47 +167,45 @@ class FusedEncoder(BertEncoder):
         self,
         hidden_states: Tensor,
         layout: Layout,
-        *,
         attend: AttentionFunction,
         output_hidden_states: bool,
         output_attentions: bool,
     ) -> BertModelOutput:
         """As `forward`, for a batch that is not shared out."""
-        device_type = hidden_states.device.type
         shape = hidden_states.shape
-        rows = shape[:-1].numel()
         layers = self._layers()
         # hooks see the batch as it came, and attention probabilities are those of a padded one
         is_seen = output_attentions or any(x._forward_hooks or x._forward_pre_hooks for x in layers)
-        if device_type == "cpu" and not is_seen:
+        if hidden_states.device.type == "cpu" and not is_seen:
             hidden_states, layout = as_rows(hidden_states, layout, self.is_compiled)
-        run = partial(
-            super().forward,
-            hidden_states,
-            layout,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-        )
-        fastest = attend
         if attend is sdpa_attention:
-            fastest = self._attention(hidden_states, layout)
+            attend = self._attention(hidden_states, layout)
         # kernels take the dtype they were made for
-        with without_autocast(device_type):
+        with without_autocast(hidden_states.device.type):
             if (
-                fastest is sdpa_attention
+                not is_seen
+                and attend is sdpa_attention
                 and isinstance(layout, PackedLayout)
                 and layout.mask is None
-                and device_type == "cpu"
-                and not is_seen
+                and hidden_states.device.type == "cpu"
                 and all(map(takes_layout, layers))
             ):
                 output = self._run_packed(hidden_states, layout, output_hidden_states)
             else:
-                output = run(attend=fastest)
-        if output.last_hidden_state.shape == shape:
-            return output
-        unpadded: BertModelOutput = tree_map(lambda states: states[:rows].view(shape), output)
-        return unpadded
+                output = super().forward(
+                    hidden_states,
+                    layout,
+                    attend=attend,
+                    output_hidden_states=output_hidden_states,
+                    output_attentions=output_attentions,
+                )
+        if output.last_hidden_state.shape != shape:
+            rows = shape[:-1].numel()
+            all_states = output.hidden_states or [output.last_hidden_state]
+            unpadded = tuple(states[:rows].view(shape) for states in all_states)
+            output.last_hidden_state = unpadded[-1]
+            output.hidden_states = unpadded if output_hidden_states else None
+        return output
 
     def _run_packed(
         self, states: Tensor, layout: PackedLayout, output_hidden_states: bool
@@ -284,14 +276,12 @@ class FusedEncoder(BertEncoder):
 
     def _attention(self, hidden_states: Tensor, layout: Layout) -> AttentionFunction:
         """The fastest attention function for this batch."""
-        if hidden_states.device.type != "cpu":
+        if hidden_states.device.type != "cpu" or self.dtype != torch.bfloat16:
             return sdpa_attention
-        if self.dtype == torch.bfloat16:
-            if isinstance(layout, PackedLayout) and layout.mask is None:
-                if max(n * count for n, count in layout.runs) < MIN_TOKENS_FOR_PRODUCTS:
-                    return sdpa_attention
-            return bf16_attention
-        return sdpa_attention
+        if isinstance(layout, PackedLayout) and layout.mask is None:
+            if max(n * count for n, count in layout.runs) < MIN_TOKENS_FOR_PRODUCTS:
+                return sdpa_attention
+        return bf16_attention
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
