@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 TextsOrPairs = str | Iterable[str | Pair]
 Side = Literal["query", "document"]
 
+# advice for texts that are truncated
+USE_WINDOWS = Message("Pass ", Argument("overflow", "mean"), " to encode them in windows.")
 
 # names under which models have the prompt of each task
 PROMPT_NAMES: dict[str, tuple[str, ...]] = {
@@ -630,8 +632,7 @@ class TextEncoder(TextModel):
         if unread is not None:
             self.report_unread(unread)
         if settings.overflow == "truncate":
-            advice = Message("Pass ", Argument("overflow", "mean"), " to encode them in windows.")
-            warn_of_truncation(overlong, count, self.max_length, advice)
+            warn_of_truncation(overlong, count, self.max_length, USE_WINDOWS)
 
     def encode_chunk(
         self,
