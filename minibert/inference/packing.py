@@ -90,7 +90,7 @@ def run_packed(
         groups, run_all = encoder.plan(lengths, batch_tokens, device)
     else:
         groups = batches(lengths, batch_tokens)
-    results = [torch.empty(0)] * len(rows)
+    results: list[Any] = [None] * len(rows)
     with eval_mode(model):
         for indices, outputs in zip(groups, run_all(run, groups), strict=True):
             parts: Sequence[Tensor] = [outputs]
