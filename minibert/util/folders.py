@@ -207,7 +207,8 @@ def _decide(
         base = name.rpartition("/")[2]
         return (first.index(base) if base in first else len(first), name.count("/"), name)
 
-    new = _files_in(staged)
+    paths = [path for path in staged.rglob("*") if not path.is_dir()]
+    new = [path.relative_to(staged).as_posix() for path in paths]
     while True:
         finish_replacement(folder)  # of another writer
         old = {name for name in new if os.path.lexists(folder / name)}
@@ -257,8 +258,9 @@ def _move(folder: Path, plan: dict[str, list[str]]) -> None:
     for name in plan["old"]:
         if name not in plan["new"] or os.path.lexists(new / name):  # else the new one is there
             _rename(folder / name, old / name)
-    for empty in _folders_in(new):
-        (folder / empty).mkdir(exist_ok=True)
+    for path in sorted(new.rglob("*")):
+        if path.is_dir():
+            (folder / path.relative_to(new)).mkdir(exist_ok=True)
     for name in plan["new"]:
         _rename(new / name, folder / name)
     for name in plan["old"]:
@@ -315,16 +317,3 @@ def _locked_folder(path: Path) -> tuple[Path, int | None]:
 
 def _temporary_names(path: Path) -> Iterator[Path]:
     return (path.with_name(f".{path.name}.{number}.tmp") for number in count())
-
-
-def _files_in(folder: Path) -> list[str]:
-    """The files in a folder and its folders, by their relative paths."""
-    return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()
-    )
-
-
-def _folders_in(folder: Path) -> list[str]:
-    return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_dir()
-    )
