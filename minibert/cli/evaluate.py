@@ -108,7 +108,8 @@ def evaluate(options: argparse.Namespace) -> None:
         from minibert.text.write import write_rows
 
         columns = [column.name for column in fields(Mistake)]
-        rows = map(_error_row, result.errors)
+        # rows count from 1 in the file, as lines do
+        rows = ({**asdict(mistake), "row": mistake.row + 1} for mistake in result.errors)
         write_rows(options.errors, rows, options.output_encoding, columns)
     if options.plot is not None:
         plot(result, options.plot)
@@ -120,11 +121,6 @@ def evaluate(options: argparse.Namespace) -> None:
         for path in (options.errors, options.plot):
             if path is not None:
                 print(f"{path} written.")
-
-
-def _error_row(mistake: Any) -> dict[str, Any]:
-    """A wrong row as the file of errors has it. Rows count from 1, as lines do."""
-    return {**asdict(mistake), "row": mistake.row + 1}
 
 
 def _model_and_file(options: argparse.Namespace) -> str:
