@@ -54,7 +54,8 @@ def write_card(
     before = written_text(path)
     if path.exists() and before is None:
         return
-    config = _config(path.parent)
+    config_file = path.parent / "config.json"
+    config: dict[str, Any] = read_json(config_file) if config_file.is_file() else {}
     reading = config.get(KEY) or {}
     options = {**options, **reading.pop("options", {})}
     lines = [_FRONT, f"# {title}", "", "```", usage, "```", ""]
@@ -80,12 +81,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    content: dict[str, Any] = read_json(path) if path.is_file() else {}
-    return content
 
 
 def _labels(config: Mapping[str, Any]) -> list[str]:
