@@ -71,6 +71,47 @@ def functional_gradients(model: Any, batch: Batch) -> Any:
     return dict(sorted(gradients.items()))
 
 
+def gradients_of_rows(model: Any, batch: Batch) -> Any:
+    """A gradient of each text by itself, as for differential privacy."""
+    state = {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+    def loss(state: dict[str, Tensor], ids: Tensor) -> Tensor:
+        result: Tensor = torch.func.functional_call(model, state, (ids[None],))[0]
+        return result.float().pow(2).sum()
+
+    gradients = torch.func.vmap(torch.func.grad(loss), (None, 0))(state, batch["input_ids"])
+    return dict(sorted(gradients.items()))
+
+
+def averaged(model: Any, batch: Batch) -> Any:
+    """An average of weights, as of the last epochs."""
+    average = torch.optim.swa_utils.AveragedModel(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.5)
+    average.update_parameters(model)
+    average.update_parameters(model)
+    return values_of(average(**batch))
+
+
+def drawn_again(model: Any, batch: Batch) -> Any:
+    model.apply(model._init_weights)
+    model.tie_weights()
+    return values_of(model(**batch))
+
+
+def traced(model: Any, batch: Batch) -> Any:
+    """For inference: in training a graph has the size of a head, and its root, in float32."""
+    graph = torch.jit.trace(model.eval(), (batch["input_ids"],), strict=False, check_trace=False)
+    return values_of(graph(batch["input_ids"]))
+
+
+def cast(model: Any, batch: Batch) -> Any:
+    dtype = model.dtype
+    model.to(torch.float64).half().to(dtype)
+    return values_of(model(**batch))
+
+
 def without_gradients(model: Any, batch: Batch) -> Any:
     with torch.inference_mode():
         return values_of(model(**batch))
@@ -154,6 +195,11 @@ USES: dict[str, Callable[[Any, Batch], Any]] = {
     "parts": parts,
     "functional_call": functional_call,
     "functional gradients": functional_gradients,
+    "gradients of rows": gradients_of_rows,
+    "averaged": averaged,
+    "drawn again": drawn_again,
+    "traced": traced,
+    "cast": cast,
     "inference mode": without_gradients,
     "as a sequence": as_sequence,
     "as a tuple": as_tuple,
@@ -199,7 +245,8 @@ def test_uses(fields: dict[str, Any], head: str, call: dict[str, Any], use: str)
         fields = {**fields, "num_labels": 2, "problem_type": None}  # start and end
     if use == "other attention":  # whose masks of four dimensions are additive
         call = {**call, "attn_implementation": "eager"}
-    if use == "functional gradients":  # of transformers' layers that are computed again it has none
+    # transformers sets a flag of the inputs of layers that are computed again
+    if use in ("functional gradients", "gradients of rows"):
         call = {**call, "checkpointing": False}
     compare_libraries(used, head, fields, call, use)
 
