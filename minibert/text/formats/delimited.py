@@ -138,13 +138,13 @@ def _header_of(request: RowRequest, records: Iterator[Fields]) -> list[str] | No
     """
     count = len(request.skip or ())
     try:
-        _, header = next(records, (0, None))
+        first = next(records, None)
     except BadRowError as error:
         raise ValueError(message_of(error)) from None
     if request.skip is not None and len(request.skip) > count:
         place, reason, _ = request.skip[count]
         raise ValueError(Message(f"{place}: ", reason, "."))
-    return header
+    return None if first is None else first[1]
 
 
 def _quoted_records(request: RowRequest, delimiter: str) -> Iterator[Fields]:
