@@ -155,6 +155,8 @@ def test_parts_are_called_by_file_and_place(tmp_path: Path) -> None:
     assert list(parts) == list(parts_of(tmp_path, part_bytes=8)) == names
     places = [row.place for part in parts.values() for row in read_part(part)]
     assert places == [f"{path}, line 1", f"{path}, line 2", f"{path}, byte 8"]
+    path = write(tmp_path, "a.txt", 'b\n{"text": 1}\n')
+    assert [row.text for row in read_part(Part(str(path), 2))] == ['{"text": 1}']
     (tmp_path / "sub").mkdir()
     write(tmp_path / "sub", "b.txt", "one\n")
     assert list(parts_of(tmp_path)) == ["a.txt-000000000000", "sub/b.txt-000000000000"]
@@ -216,6 +218,11 @@ def test_large_files_have_several_parts(tmp_path: Path) -> None:
     assert len(parts_of(path, part_bytes=1)) == 100
     path = write(tmp_path, "a.arrow", arrow_bytes(rows, 5))
     assert len(parts_of(path, part_bytes=1)) == 20
+    for name, data in (("b.parquet", parquet_bytes(rows[:1])), ("b.arrow", arrow_bytes(rows[:1]))):
+        assert len(parts_of(write(tmp_path, name, data), part_bytes=1)) == 1
+    path = write(tmp_path, "c.arrow", arrow_bytes(rows[:6]))
+    parts = parts_of(path, part_bytes=path.stat().st_size * 2 // 3 + 1)  # of two batches and of one
+    assert [len(list(read_part(part))) for part in parts.values()] == [4, 2]
 
 
 def test_rows_of_a_part_of_arrow_say_their_batch(tmp_path: Path) -> None:
@@ -301,6 +308,9 @@ def test_a_row_in_quotation_marks_has_a_limit(
     path = write(tmp_path, "a.csv", 'text\n"one"\n"' + "more\n" * 30)
     with pytest.raises(ValueError, match=r"a\.csv, line 3: the row has more than 50 characters"):
         list(read(path))
+    name, text = "n" * 49, "more\n" * 9 + "xx"
+    path = write(tmp_path, "b.csv", f'{name}\n"{text}"\n')  # a header and a row of 50
+    assert texts_of(path, Table(name)) == [text]
 
 
 def test_an_array_in_a_compressed_file_has_a_limit(
@@ -415,6 +425,12 @@ TABLES = {
     "a mark after the mark": ("a.txt", "\ufeffa\n".encode("utf-16"), Table(), ["\ufeffa"]),
     "a mark after that of utf-32": ("a.txt", "\ufeffa\n".encode("utf-32"), Table(), ["\ufeffa"]),
     "breaks in utf-16": ("a.csv", 'text\n"a\r\nb"\n'.encode("utf-16"), Table(), ["a\r\nb"]),
+    "an X at the end": ("a.txt", "MAX\nX\n", Table(), ["MAX", "X"]),
+    "an X at the end of a row": ("a.tsv", "n\ttext\n1\tMAX\n", Table(), ["MAX"]),
+    "quoted names": ("a.tsv", '"text"\t"n"\na\t1\n', Table('"text"', quoting="none"), ["a"]),
+    "marks in a name": ("a.csv", '"""text"""\na\n', Table('"text"'), ["a"]),
+    "a semicolon in a name": ("a.csv", "text;x,n\na,1\n", Table("text;x"), ["a"]),
+    "two marks in a text": ("a.tsv", 'text\tn\na""b\t1\n', Table(), ['a""b']),
     "a line of json": ("a.txt", 'a\n{"text": "b"}\n', Table(), ["a", '{"text": "b"}']),
     "a receptor": ("a.txt", "PAR1 mediates it.\n", Table(), ["PAR1 mediates it."]),
     "a brace after eight digits": ("a.txt", '01234567{"a": 1}\n', Table(), ['01234567{"a": 1}']),
@@ -484,13 +500,19 @@ def test_a_line_that_cannot_be_decoded(
 @pytest.mark.parametrize(
     ("name", "data", "content", "reason"),
     [
-        ("a.jsonl", '{"text": \n', '{"text": \n', "the line is not JSON"),
+        ("a.jsonl", '{"text": \n', '{"text": \n', r"the line is not JSON \(.*\)"),
         ("a.jsonl", '{"text": 1}\n', '{"text": 1}\n', "text should be a text, not 1"),
-        ("a.jsonl", "{}\n", "{}\n", r"there is no column 'text'\. The columns are none\. Name the"),
+        ("a.jsonl", "{}\n", "{}\n", r"there is no column 'text'\. The columns are none\. Name .*"),
         ("a.json", '[{"text": null}]', "{'text': None}", "text is null"),
-        ("a.json", "[7]", "7", "the row should be a JSON object but is a"),
+        ("a.json", "[7]", "7", "the row should be a JSON object but is a.*"),
         ("a.csv", 'text,n\na,"1","2"\n', "a,1,2", r"there are 3 columns, not 2 \(text, n\)"),
-        ("a.tsv", 'text\tn\n"a"\n', '"a"', ".* between quotation marks, pass .*quoting='quoted'"),
+        ("a.tsv", "text\tn\na\n", "a", r"there are 1 columns, not 2 \(text, n\)"),
+        (
+            "a.tsv",
+            'text\tn\n"a"\n',
+            '"a"',
+            r".* between quotation marks, pass .*quoting='quoted'.*",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_row(
@@ -500,7 +522,34 @@ def test_what_is_wrong_with_a_row(
     assert not list(read(write(tmp_path, name, data), skip=bad))
     [row] = bad
     assert row.content == content
-    assert re.match(reason, row.reason)
+    assert re.fullmatch(reason, row.reason)
+
+
+def test_a_row_with_fewer_columns_than_the_first_without_a_header(tmp_path: Path) -> None:
+    bad: list[BadRow] = []
+    path = write(tmp_path, "a.csv", "a,1\nb\n")
+    assert [row.text for row in read(path, Table(columns=("text",)), bad)] == ["a"]
+    assert bad[0].reason == "there are 1 columns, not 2 (text, and 1 more in the first row)"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.csv", "a,1\n", r"no column 'text'.* If the file has no header, pass .*columns="),
+        ("a.csv", "text;n\na;1\n", r"line 1: .*'text;n'.*delimiter=';'.*delimiter=','"),
+        ("a.csv", 'text,n\n\n"a"b,1\n', r"line 3: .*quoting='none'"),
+        ("a.tsv", '"text"\t"n"\n', r"line 1: the names .*quoting='quoted'.*quoting='none'"),
+        ("a.tsv", 'text\n\n"a ""b"""\n', r"line 3: .*quoting='quoted'.*quoting='none'"),
+        ("a.tsv", 'text\n"""a"\n', r"line 2: .*quoting='quoted'"),
+        ("a.tsv", 'text\n"a"""\n', r"line 2: .*quoting='quoted'"),
+        ("a.txt", '[{\n"text": "a"}]\n', r"line 1: the line is JSON"),
+    ],
+)
+def test_a_table_that_is_not_what_its_ending_says(
+    name: str, data: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(read(write(tmp_path, name, data)))
 
 
 @pytest.mark.parametrize(
@@ -550,7 +599,7 @@ def test_ids_are_whole_numbers_or_strings(tmp_path: Path) -> None:
     assert len(bad) == 3
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.json"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "empty.csv", "a.tsv", "a.jsonl", "a.json"])
 def test_a_file_without_rows_is_an_error(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no text in"):
         list(read(write(tmp_path, name, "text,n\n" if name == "a.csv" else "")))
@@ -803,8 +852,11 @@ def test_markup_is_no_text(head: str, message: str, tmp_path: Path) -> None:
 def test_a_column_of_a_file_without_columns(
     name: str, data: bytes, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        list(read(write(tmp_path, name, data), Table(label="label")))
+    path = write(tmp_path, name, data)
+    with pytest.raises(ValueError, match=f"{name}.*{message}"):
+        list(read(path, Table(label="label")))
+    with pytest.raises(ValueError, match=f"{name}.*{message.replace('label', 'n')}"):
+        list(read(path, Table(columns=("text", "n"))))
 
 
 def test_a_column_of_lines_is_answered_by_every_ending_of_a_table(tmp_path: Path) -> None:
@@ -849,7 +901,7 @@ def test_a_column_in_another_form_of_unicode_is_named(ending: str, tmp_path: Pat
     assert [row.text for row in read(file, Table(text=name))] == ["a"]
 
 
-@pytest.mark.parametrize("skip", [None, []])
+@pytest.mark.parametrize("skip", [None, [], [BadRow("a.csv, line 2", "of another file", "x")]])
 def test_a_header_in_another_encoding_is_not_left_out(tmp_path, skip):
     """Otherwise the next row would be the header."""
     path = tmp_path / "reviews.csv"
