@@ -54,12 +54,13 @@ TRIES: dict[str, dict[str, list[dict[str, Any]]]] = {
 # how the classifier of the scene "task" names the two texts above, by the reader's language
 OPINIONS = {"en": ("praise", "complaint"), "ko": ("칭찬", "불평")}
 KOREAN_OUTCOMES = [
-    (0, "커졌습니다"),
+    (1, "거기에 맞는 다른 단어가 됩니다"),
     (1, "“배 ##도”로 나뉘었습니다"),
     (0, "방 쪽입니다"),
     (2, "[UNK]가 3개입니다"),
     (2, "위치 벡터만 달라졌습니다"),
     (0, "어순만 바꾼 문장이 더 가깝습니다"),
+    (0, "커졌습니다"),
     (1, "여전히 그 자리를 보고, 다른 밸류를 가져옵니다"),
     (1, "점수는 그대로이고 비율만 달라졌습니다"),
     (0, "레이어 0, 헤드 1"),

@@ -227,6 +227,16 @@ def test_gradients(model: Model, sample: Any) -> None:
             assert abs(slope) == pytest.approx(weight[:, neuron].abs().max().item(), rel=5e-3)
 
 
+def test_gaps(model: Model, sample: Any) -> None:
+    texts = model.lesson["examples"]["gap"]["many"]
+    results = model.measured["gaps"]
+    assert len(results) == len(texts)
+    for i in sample(texts):
+        word, share = results[i]["word"], results[i]["share"]
+        assert model.answer(texts[i]) == word
+        assert model.shares(texts[i], [word]) == pytest.approx([share], abs=1e-3)
+
+
 def test_keys_and_values(model: Model, sample: Any) -> None:
     """In the head that looks at the token before, keys tell places and values tell words."""
     results = model.measured["telling"]

@@ -18,6 +18,7 @@ import { studied } from "./contents.js";
 import { scene as back } from "./scenes/back/scene.js";
 import { scene as batchim } from "./scenes/batchim/scene.js";
 import { scene as eojeol } from "./scenes/eojeol/scene.js";
+import { scene as gap } from "./scenes/gap/scene.js";
 import { scene as guess } from "./scenes/guess/scene.js";
 import { english as englishHead, korean as koreanHead } from "./scenes/head/scene.js";
 import { english as englishHeads, korean as koreanHeads } from "./scenes/heads/scene.js";
@@ -51,10 +52,11 @@ import { page } from "../state/page.js";
 
 /** @type {Scene[]} */
 export const ENGLISH = [
-  prologue,
+  gap,
   pieces,
   numbersScene,
   englishPlace,
+  prologue,
   englishQuery,
   englishHead,
   englishHeads,
@@ -78,12 +80,13 @@ export const ENGLISH = [
 
 /** @type {Scene[]} */
 export const KOREAN = [
-  prologue,
+  gap,
   eojeol,
   spaces,
   jamo,
   koreanPlace,
   order,
+  prologue,
   koreanQuery,
   koreanHead,
   koreanHeads,

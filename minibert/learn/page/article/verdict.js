@@ -216,7 +216,11 @@ export function drawFigure(figure) {
     button.onclick = onclick;
     button.setAttribute("aria-pressed", chosen);
   }
-  const above = figure.opening ? $("scene-say").firstElementChild : $("scene-verdict");
+  // on a phone, the figure of the opening comes to the verdict that speaks of it
+  const isNarrow = matchMedia("(max-width: 999px)").matches;
+  const isJudged = $("scene-verdict").dataset.may === "verdict";
+  const isOpening = figure.opening && !(isNarrow && isJudged);
+  const above = isOpening ? $("scene-say").firstElementChild : $("scene-verdict");
   if (above.nextElementSibling !== $("scene-figure")) {
     above.after($("scene-figure"));
   }

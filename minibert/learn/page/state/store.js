@@ -29,7 +29,7 @@ export const state = {
   unit: "words", // whether the section "compare" compares words or whole sentences
   number: 0, // the chosen dimension of a vector
   row: 0, // the chosen vector of the embeddings and the pooler
-  turn: 40, // direction of the arrow in the prologue, in degrees
+  turn: 40, // direction of the arrow of the two calculations, in degrees
   reach: 1, // its length
   other: "", // the second sentence of the comparison
   same: "", // a third sentence, in which the word has the same sense as in the first

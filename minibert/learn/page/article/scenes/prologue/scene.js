@@ -1,5 +1,5 @@
-// The first scene: what BERT is for, and the two calculations that it repeats. A vector of two
-// numbers is an arrow, a dot product compares two arrows, and softmax turns scores into shares.
+// The two calculations that BERT repeats. A vector of two numbers is an arrow, a dot product compares
+// two arrows, and softmax turns scores into shares.
 
 import { BLANK, TURN } from "../../beginning.js";
 import { brief, choiceOf } from "../../wording.js";
