@@ -213,7 +213,7 @@ def read(browser: Any, request: Any, tmp_path_factory: pytest.TempPathFactory) -
             number = len(found.scenes)
             is_new = name == "ko" or not seen["shared"]
             if found.is_foreign or (is_new and number % ACTED == 0):
-                in_full = found.is_foreign or number % FULL == 2
+                in_full = found.is_foreign or number % FULL == 0
                 act_in_scene(found, seen, widths, in_full)
             else:
                 look_at_widths(found, seen, [NARROW])

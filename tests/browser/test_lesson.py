@@ -158,8 +158,8 @@ def test_a_changed_question_is_measured_and_not_judged(reader: Reader) -> None:
     assert "The text has 202 tokens" in page.inner_text("#scene-wait")
     page.fill("#compare-text", "How tall are you?")
     assert len(reader.verdict()) == len(rows)
-    page.evaluate("location.hash = 'scene=4'")  # without a state, as somebody may type it
-    page.wait_for_function("() => $('scene-title').textContent.startsWith('5. ')")
+    page.evaluate("location.hash = 'scene=6'")  # without a state, as somebody may type it
+    page.wait_for_function("() => $('scene-title').textContent.startsWith('7. ')")
     reader.settle()
     assert page.input_value("#edit") == "The cat sat on the mat."
     assert page.inner_text("#scene-wait").startswith("Press the button above")
@@ -175,6 +175,7 @@ def test_what_has_the_focus_keeps_it_when_the_page_draws_again(reader: Reader) -
         page.evaluate("draw(), judged()")
         assert page.evaluate(focused) == before
 
+    reader.enter("prologue")
     page.focus("#scene-caption .term")
     draw_again()
     page.keyboard.press("Enter")  # explains the term
@@ -336,7 +337,7 @@ def test_the_address_restores_a_scene(browser: Any, file: Path, reader: Reader) 
         assert other.page.is_disabled("#scene-choices label:nth-of-type(2) input")
         other.page.click("#scenes li:last-child button")
         assert "1 of" in other.page.inner_text("#ending-score")
-        assert "✓" in other.page.inner_text("#ending-guesses tr:nth-child(9)")
+        assert "✓" in other.page.inner_text("#ending-guesses tr:nth-child(11)")
         other.page.click("#ending-guesses tr:nth-child(9) button")
         other.settle()
         assert other.page.is_visible("#scene-title") and not other.page.is_visible("#ending")
