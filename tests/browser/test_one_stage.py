@@ -119,9 +119,9 @@ def test_on_a_phone_the_picture_of_a_verdict_is_in_sight(strip: Opened) -> None:
     page.evaluate("enter(0)")
 
 
-# where scene 1 lies in its window, once it is drawn for it: its columns, its picture, and what is
-# wider than its box
-FIRST_SCENE = """async () => {
+# where the scene on two calculations lies in its window, once it is drawn for it: its columns, its
+# picture, and what is wider than its box
+CALCULATIONS = """async () => {
   const drawn = () => new Promise((resolve) => requestAnimationFrame(resolve));
   await drawn();
   await drawn();
@@ -142,13 +142,13 @@ FIRST_SCENE = """async () => {
 
 
 @pytest.mark.parametrize("width", [1024, 1280, 1440])
-def test_the_first_scene_opens_with_its_picture_in_sight(strip: Opened, width: int) -> None:
+def test_the_two_calculations_open_with_their_picture_in_sight(strip: Opened, width: int) -> None:
     page = strip.page
     page.set_viewport_size({"width": width, "height": 800})
-    page.evaluate("enter(0)")
+    page.evaluate("enter(SCENES.findIndex(({ id }) => id === 'prologue'))")
     strip.settle()
     page.evaluate("judged()")
-    seen = page.evaluate(FIRST_SCENE)
+    seen = page.evaluate(CALCULATIONS)
     lesson, stage = (seen[name] for name in ("lesson", "page"))
     assert 0 <= lesson["left"] and lesson["right"] <= stage["left"] and stage["right"] <= width
     top, bottom = seen["room"]
