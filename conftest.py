@@ -75,6 +75,7 @@ class Block:
     output: str | None
     note: str
     has_run: bool = False
+    printed: str | None = None  # None if it raised
 
 
 class Terminal(io.StringIO):
@@ -98,7 +99,10 @@ def blocks(document: Document) -> Iterator[Region]:
 
 
 def evaluate(example: Example) -> str | None:
-    """Runs an example, after those before it that have not run, and compares its output."""
+    """Runs an example once, after those before it that have not run, and compares its output.
+
+    In random order, it has run if a later one was first.
+    """
     block: Block = example.parsed
     if reason := why_not(block):
         pytest.skip(reason)
@@ -109,11 +113,12 @@ def evaluate(example: Example) -> str | None:
         ):
             earlier.evaluate()
     block.has_run = True
-    printed = run(block, example.namespace)
-    if block.output is None or is_same(printed, block.output):
+    if block.printed is None:
+        block.printed = run(block, example.namespace)
+    if block.output is None or is_same(block.printed, block.output):
         return None
-    shown, block.output = block.output, printed  # which --update-examples writes
-    return f"{block.code}prints\n{printed}instead of\n{shown}"
+    shown, block.output = block.output, block.printed  # which --update-examples writes
+    return f"{block.code}prints\n{block.printed}instead of\n{shown}"
 
 
 def why_not(block: Block) -> str:
@@ -176,7 +181,10 @@ def is_same(printed: str, shown: str) -> bool:
 
 
 def begin_page(names: dict[str, Any]) -> None:
-    """Enters an empty folder, with a terminal of 80 columns and without a browser."""
+    """Enters the page's folder, empty at first, with a terminal of 80 columns and no browser.
+
+    In random order, a page is left and entered again.
+    """
     import torch
 
     torch.manual_seed(0)
@@ -186,7 +194,8 @@ def begin_page(names: dict[str, Any]) -> None:
     patch.setenv("COLUMNS", "80")
     stack = ExitStack()
     stack.callback(patch.undo)
-    stack.enter_context(chdir(stack.enter_context(tempfile.TemporaryDirectory())))
+    folder = names.setdefault("_folder", tempfile.TemporaryDirectory())  # removed at exit
+    stack.enter_context(chdir(folder.name))
     names.update(__name__="__main__", _end_page=stack.close)
 
 
