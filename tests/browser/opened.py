@@ -140,6 +140,10 @@ AGAIN = """(address) => {
   hideOne.offered = null;
   tell("");
   document.querySelector("main").scrollTop = 0;
+  if ($("ask")) {
+    $("ask").hidden = true;
+    $("ask-box").value = "";
+  }
   history.replaceState(null, "", address || "#");
   onhashchange();
 }"""

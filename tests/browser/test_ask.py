@@ -122,6 +122,7 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
     page = opened.page
     page.evaluate("closeAsk()")
     page.click("#ask-open")
+    page.fill("#ask-box", "")
     assert page.locator("#ask-list button").count() == len(QUESTIONS)
     for text, expected_id in (
         ("maximum sequence length", "512"),
