@@ -339,6 +339,7 @@ PLACES = {
         '[\n{"text": "1"},\n\n{"text":\n "2"}, {"text": "3"}]',
         ["line 2", "line 4", "line 5"],
     ),
+    "cr.json": ('[\r{"text": "1"},\r\n{"text": "2"}]', ["line 2", "line 3"]),
     "a.parquet": (
         parquet_bytes([{"text": str(number)} for number in range(3)]),
         ["row 1", "row 2", "row 3"],
@@ -360,8 +361,8 @@ def test_each_row_knows_its_file_and_line(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, name, data)
     expected = [f"{path}, {place}" for place in places]
     assert [row.place for row in read(path)] == expected
-    write(tmp_path, "b.txt", "last\n")
-    assert [row.place for row in read(tmp_path)] == [*expected, f"{tmp_path / 'b.txt'}, line 1"]
+    write(tmp_path, "z.txt", "last\n")
+    assert [row.place for row in read(tmp_path)] == [*expected, f"{tmp_path / 'z.txt'}, line 1"]
 
 
 def test_a_row_as_text() -> None:
@@ -506,6 +507,7 @@ def test_a_line_that_cannot_be_decoded(
         ("a.jsonl", '{"text": 1}\n', '{"text": 1}\n', "text should be a text, not 1"),
         ("a.jsonl", "{}\n", "{}\n", r"there is no column 'text'\. The columns are none\. Name .*"),
         ("a.json", '[{"text": null}]', "{'text': None}", "text is null"),
+        ("a.json", '[{"text": "\\ud800"}]', r"{'text': '\ud800'}", ".* a surrogate"),
         ("a.json", "[7]", "7", "the row should be a JSON object but is a.*"),
         ("a.csv", 'text,n\na,"1","2"\n', "a,1,2", r"there are 3 columns, not 2 \(text, n\)"),
         ("a.csv", 'text,n\n"a""",1,2\n', 'a",1,2', r"there are 3 columns, not 2 \(text, n\)"),
@@ -623,6 +625,13 @@ def test_values_of_a_table_that_do_not_exist(fields: dict[str, Any]) -> None:
         ('[{"text": "a"}', "has no end"),
         ('[{"text": "a"}]]', "more text after the end"),
         ("[]]", "more text after the end"),
+        ("[] \r\n\t", "there is no text"),
+        ('[{"text": "a"},\r\n\r{"text" 1}]', r"line 3: not JSON \(.*line 3"),
+        ('[\n{"text": "a"},\n{"text": "b"}\n{"text": "c"}]', "line 3: an entry .* without a comma"),
+        ('\n {"a": 1}\n{"b": 2}', "has several values"),
+        ('\n {"data": [], "x": 1}\n', r"one object with the keys data, x\."),
+        ("{}", r"with the keys none\."),
+        (" 7", "Write an object for each row"),
     ],
 )
 def test_arrays_that_are_not_json(data: str, message: str, tmp_path: Path) -> None:
