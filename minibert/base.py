@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from minibert.compat.model_methods import ModelCompatibility
 from minibert.config import BertConfig
-from minibert.initialization import declared_ties, default_dtype, draw_uninitialized, tie
+from minibert.initialization import NewTensors, declared_ties, draw_uninitialized, tie
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -148,7 +148,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         config = as_bert_config(config, cls.config_class)
         model_options, fields = split_model_options(cls, (), drop_unused(changes))
         config = config.replace(**fields) if fields else config
-        with default_dtype(config.torch_dtype):
+        with NewTensors(config.torch_dtype):
             return cls(config, **model_options)
 
     _from_config = from_config  # the name in transformers

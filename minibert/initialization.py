@@ -29,6 +29,10 @@ from torch.overrides import TorchFunctionMode
 
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
+# functions whose tensors have torch's default type: always, or if their numbers have a point
+_FLOATING = {torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.linspace}
+_OF_NUMBERS = {torch.tensor, torch.full, torch.arange}
+
 _unfilled: ContextVar[Unfilled | None] = ContextVar("unfilled", default=None)
 
 
@@ -160,22 +164,32 @@ class _SkippedDraws(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-@contextmanager
-def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
-    """Make new tensors in this type in the `with` block. None leaves the type as it is.
+class NewTensors(TorchFunctionMode):
+    """Makes new tensors in one type, in the `with` block and in this thread.
 
     A model is built in its type as in transformers: in another type, the same seed draws other
-    numbers. The type is that of all threads meanwhile.
+    numbers. `torch.set_default_dtype` would do it in all threads.
+
+    Args:
+        dtype: The type where none is given. None leaves torch's default.
     """
-    before = torch.get_default_dtype()
-    if dtype is None or dtype == before:
-        yield
-        return
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+
+    def __init__(self, dtype: torch.dtype | None) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Return a new tensor of floating-point numbers in the type, unless one is given."""
+        kwargs = kwargs or {}
+        if self.dtype is None or kwargs.get("dtype") is not None:
+            return function(*args, **kwargs)
+        if function in _FLOATING:
+            return function(*args, **{**kwargs, "dtype": self.dtype})
+        made = function(*args, **kwargs)
+        by_default = function in _OF_NUMBERS and made.dtype == torch.get_default_dtype()
+        return made.to(self.dtype) if by_default else made
 
 
 def declared_ties(model: nn.Module, switched_off: bool = False) -> dict[str, str]:

@@ -7,12 +7,14 @@ import importlib
 import inspect
 import pickle
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from conftest import HEADS, PARAMETERS, ragged_batch, tiny_config
+from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
@@ -352,6 +354,25 @@ def test_a_new_model_has_the_type_of_its_config() -> None:
     assert BertModel.from_config(config.replace(dtype="bfloat16")).dtype == torch.bfloat16
     assert BertModel.from_config(config, torch_dtype="float64").dtype == torch.float64
     assert BertModel.from_config(config).dtype == torch.float32
+
+
+def test_the_type_of_a_new_model_holds_for_its_own_parts_and_no_other_thread() -> None:
+    class Weighted(BertModel):
+        def __init__(self, config: BertConfig, **options: Any) -> None:
+            super().__init__(config, **options)
+            self.head = nn.Linear(config.hidden_size, 2)
+            self.register_buffer("shares", torch.tensor([0.5, 0.25]))
+            self.register_buffer("full", torch.full((2,), 0.5))
+            self.register_buffer("places", torch.arange(3))
+            self.register_buffer("exact", torch.zeros(2, dtype=torch.float64))
+            with ThreadPoolExecutor(1) as other:
+                self.elsewhere = other.submit(torch.zeros, 1).result().dtype
+
+    model = Weighted.from_config(tiny_config(), dtype=torch.bfloat16)
+    types = {tensor.dtype for tensor in (*model.parameters(), model.shares, model.full)}
+    assert types == {torch.bfloat16}
+    assert (model.places.dtype, model.exact.dtype) == (torch.int64, torch.float64)
+    assert model.elsewhere == torch.get_default_dtype() == torch.float32
 
 
 def test_saving_into_none_names_the_folder(model: BertModel) -> None:
