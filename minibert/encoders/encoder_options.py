@@ -35,11 +35,14 @@ VECTOR_PRECISIONS: tuple[VectorPrecision, ...] = get_args(VectorPrecision)
 # keywords of sentence-transformers that are no options here, and what to do instead
 _ELSEWHERE = {
     "activation_fn": "CrossEncoder(name, activation_fn=...) takes it, and so do predict and rank.",
+    "activation_fct": "it is activation_fn=.",
     "activation_function": "it is activation_fn=.",
     "backend": 'SentenceEmbedder.from_pretrained has it. Rerankers: minibert.load(backend="onnx").',
     "cache_folder": "it is cache_dir=.",
-    "chunk_size": "encode_stream takes it.",
+    "chunk_size": "encode_stream of an embedder takes it.",
     "config_kwargs": "put the fields into the config.json of the model.",
+    "convert_to_numpy": "encode and predict take it. The scores of rank are floats.",
+    "convert_to_tensor": "encode and predict take it. The scores of rank are floats.",
     "corpus_chunk_size": "leave it out: memory is bounded in any case.",
     "corpus_embeddings": "pass the vectors second, as corpus.",
     "default_activation_function": "it is activation_fn=.",
@@ -49,6 +52,7 @@ _ELSEWHERE = {
     "num_labels": "the folder has them: BertForSequenceClassification.from_pretrained takes it.",
     "num_workers": "leave it out: nothing is loaded by other processes.",
     "pool": "encode_to_shards(processes=N) encodes in several processes.",
+    "processing_kwargs": "set max_length of the model before the call.",
     "processor_kwargs": "pass a tokenizer to the class itself.",
     "query_chunk_size": "leave it out: memory is bounded in any case.",
     "query_embeddings": "pass the vectors first, as queries.",
@@ -60,21 +64,31 @@ _ELSEWHERE = {
     "use_auth_token": "it is token=.",
 }
 
+# what sentence-transformers calls the texts of encode and the pairs of predict, today and before
+_NAMES_OF_TEXTS = ("inputs", "sentences")
+
 _IN_PROCESSES = "encode_to_shards(processes=N) encodes in several processes."
 _UPLOAD = "save_pretrained writes a folder, and `hf upload NAME FOLDER` uploads it."
 _TRAINED = "minibert finetune trains it, or minibert.training.finetuning.finetune."
 
 _PRECISION = "from_pretrained takes precision= and device=."
+_MODULE = "modules of PyTorch have it, such as the `model` of a CrossEncoder."
 
-# methods of sentence-transformers that are none here, and what to do instead
+# methods and attributes of sentence-transformers that do not exist here, and what to do instead
 METHODS_ELSEWHERE = {
+    **dict.fromkeys(
+        ("cpu", "cuda", "eval", "forward", "parameters", "register_forward_hook", "to", "train"),
+        _MODULE,
+    ),
     "bfloat16": _PRECISION,
+    "default_activation_function": "it is activation_fn.",
     "encode_multi_process": _IN_PROCESSES,
     "evaluate": "minibert.evaluate(embedder, None, data) does it.",
     "fit": _TRAINED,
     "float": _PRECISION,
     "get_max_seq_length": "it is max_length.",
     "half": _PRECISION,
+    "is_singular_input": "encode and predict take a single text or pair, too.",
     "load": "it is from_pretrained.",
     "old_fit": _TRAINED,
     "preprocess": "tokenizer takes texts.",
@@ -372,7 +386,8 @@ def takes(options: type) -> Callable[[Method], Method]:
 
     A call raises a TypeError for an option that does not exist, or for a value in the place of an
     option, as `encode(texts, "query")`, and a ValueError for a switch that is neither True nor
-    False.
+    False. `texts` or `pairs` are also accepted under sentence-transformers' names, `inputs` and
+    `sentences`.
 
     Args:
         options: A dataclass.
@@ -385,7 +400,7 @@ def takes(options: type) -> Callable[[Method], Method]:
         owner = method.__name__
         if owner == "__init__" or "cls" in signature.parameters:  # called by the name of the class
             owner = method.__qualname__.removesuffix(".__init__")
-        others = {p.name for p in parameters}
+        others = [p.name for p in parameters]
         names = [one.name for one in fields(options)]
         flags = flags_of(options)
 
@@ -393,6 +408,7 @@ def takes(options: type) -> Callable[[Method], Method]:
         def call(*values: Any, **named: Any) -> Any:
             if not named and len(values) <= places:
                 return method(*values)  # most calls: nothing to check
+            _rename_texts(named, others[len(values) :])
             # None asks for nothing: sentence-transformers passes pool=None, for instance
             unused = [one for one, value in named.items() if value is None and one in _ELSEWHERE]
             for one in unused:
@@ -418,6 +434,20 @@ def takes(options: type) -> Callable[[Method], Method]:
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _rename_texts(named: dict[str, Any], free: Sequence[str]) -> None:
+    """Give the texts or pairs of a call the name that they have here.
+
+    Args:
+        named: The keywords of the call.
+        free: The parameters of the method that the call does not fill by position.
+    """
+    for name in ("texts", "pairs"):
+        if name in free and name not in named:
+            passed = next((one for one in _NAMES_OF_TEXTS if one in named), None)
+            if passed is not None:
+                named[name] = named.pop(passed)
 
 
 def check_names(owner: str, names: Iterable[str], options: Sequence[str]) -> None:

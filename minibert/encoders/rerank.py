@@ -111,7 +111,7 @@ class CrossEncoder(TextScorer):
             default_prompt_name = loaded.default_prompt_name
         elif options:
             raise TypeError(f"{next(iter(options))} is for a model that is loaded by its name.")
-        if tokenizer is None or model is None:
+        if model is None or not callable(tokenizer):
             raise TypeError(
                 "CrossEncoder takes a BertForSequenceClassification and its tokenizer, or the name "
                 "of a model, which brings both."
@@ -126,7 +126,7 @@ class CrossEncoder(TextScorer):
 
     def __repr__(self) -> str:
         return (
-            f"CrossEncoder({type(self.model).__name__}, num_labels={self.config.num_labels}, "
+            f"CrossEncoder({type(self.model).__name__}, num_labels={self.num_labels}, "
             f"max_length={self.max_length}, activation_fn={self.activation_fn!r})"
         )
 
@@ -134,6 +134,11 @@ class CrossEncoder(TextScorer):
     def config(self) -> BertConfig:  # type: ignore[override]
         """The model's configuration."""
         return self.model.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.device
 
     @classmethod
     @takes(RerankerOptions)
@@ -217,7 +222,8 @@ class CrossEncoder(TextScorer):
 
         Args:
             pairs: Pairs in a list, an array (N, 2) or any other iterable, or a single pair. The
-                longer text is truncated where a pair is too long.
+                longer text is truncated where a pair is too long. `inputs=` and `sentences=` of
+                sentence-transformers are the same.
             options: The fields of `minibert.encoders.encoder_options.PredictOptions`, which
                 describes them.
 

@@ -497,7 +497,8 @@ class TextEncoder(TextModel):
 
         Args:
             texts: One text, or several texts or pairs of texts in a list, an array, a column of a
-                table or any other iterable.
+                table or any other iterable. `inputs=` and `sentences=` of sentence-transformers are
+                the same.
             options: The fields of `EncodeOptions`, which describes them.
 
         Returns:

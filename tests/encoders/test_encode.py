@@ -167,6 +167,15 @@ class TestPairs:
             embedder.encode(["hello", ["a", "b"]])  # type: ignore[list-item]
 
 
+@pytest.mark.parametrize("method", ["encode", "encode_query", "encode_document"])
+@pytest.mark.parametrize("name", ["inputs", "sentences"])
+def test_names_of_the_texts(embedder: SentenceEmbedder, method: str, name: str) -> None:
+    """Those of sentence-transformers 6 and 5."""
+    encode = getattr(embedder, method)
+    for texts in (["hello", "world"], "hello"):
+        assert np.array_equal(encode(**{name: texts}), encode(texts))
+
+
 class TestMistakes:
     @pytest.mark.parametrize("option", ["batchsize", "normalise_embeddings", "pool", "inputs"])
     def test_options_that_do_not_exist(self, embedder: SentenceEmbedder, option: str) -> None:

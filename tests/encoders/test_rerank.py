@@ -25,6 +25,25 @@ DOCUMENTS = [
 PAIRS = [(QUERY, document) for document in DOCUMENTS]
 
 
+def both(folder: Path, **options: Any) -> tuple[CrossEncoder, Any]:
+    """Return a folder's cross-encoder of minibert and that of sentence-transformers."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    theirs = sentence_transformers.CrossEncoder(str(folder), device="cpu", **options)
+    return CrossEncoder(folder, precision="exact", **options), theirs
+
+
+def assert_identical(received: Any, expected: Any) -> None:
+    """Assert that two results of `predict` have equal types, shapes and bits."""
+    assert type(received) is type(expected)
+    if isinstance(expected, list):
+        assert len(received) == len(expected)
+        for ours, theirs in zip(received, expected, strict=True):
+            assert_identical(ours, theirs)
+    else:
+        assert received.dtype == expected.dtype and received.shape == expected.shape
+        assert bool((received == expected).all())
+
+
 class TestAgainstSentenceTransformers:
     @pytest.mark.parametrize("labels", [1, 3])
     @pytest.mark.parametrize(
@@ -80,6 +99,33 @@ class TestAgainstSentenceTransformers:
         with pytest.raises(ValueError, match="there is no prompt 'q'. This model has query, x"):
             ours.predict(PAIRS, prompt_name="q")
 
+    @pytest.mark.parametrize("labels", [1, 3])
+    def test_lengths(self, labels: int, tmp_path: Path) -> None:
+        ours, theirs = both(classifier_folder(tmp_path, labels), max_length=12)
+        for length in (12, 9):
+            ours.max_length = theirs.max_seq_length = length
+            assert ours.max_seq_length == length
+            expected = theirs.predict(PAIRS, batch_size=1)
+            assert_identical(ours.predict(PAIRS, batch_tokens=1), expected)
+
+    @pytest.mark.parametrize("labels", [1, 3])
+    def test_attributes(self, labels: int, tmp_path: Path) -> None:
+        ours, theirs = both(classifier_folder(tmp_path, labels))
+        assert (ours.num_labels, ours.device) == (theirs.num_labels, theirs.device)
+        for name in ("forward", "to", "register_forward_hook", "is_singular_input"):
+            assert hasattr(theirs, name) and not hasattr(ours, name)
+            with pytest.raises(AttributeError, match=f"CrossEncoder has no {name}: .*[a-z]"):
+                getattr(ours, name)
+
+    def test_names_of_the_pairs(self, tmp_path: Path) -> None:
+        ours, theirs = both(classifier_folder(tmp_path, 1))
+        for name in ("inputs", "sentences"):
+            named: dict[str, Any] = {name: PAIRS}
+            expected = theirs.predict(**named, batch_size=1)
+            assert_identical(ours.predict(**named, batch_tokens=1), expected)
+            with pytest.raises(TypeError, match=f"no option '{name}': pass the texts first"):
+                ours.predict(PAIRS, **named)
+
 
 class TestInputs:
     """The inputs and options that sentence-transformers' `predict` and `rank` accept."""
@@ -95,8 +141,10 @@ class TestInputs:
         )
         plain = CrossEncoder(tmp_path, activation_fn=torch.nn.Identity(), max_length=20)
         assert plain.max_length == 20 and plain.predict(PAIRS).max() != expected.max()
-        with pytest.raises(TypeError, match="takes a BertForSequenceClassification and its token"):
-            CrossEncoder(encoder.model)
+        # sentence-transformers 5 took the number of labels in the place of the tokenizer
+        for arguments in ((encoder.model,), (encoder.model, 1), (tmp_path, 1)):
+            with pytest.raises(TypeError, match="takes a BertForSequenceClassification and its"):
+                CrossEncoder(*arguments)
 
     def test_pairs(self, encoder: CrossEncoder) -> None:
         pandas = pytest.importorskip("pandas")

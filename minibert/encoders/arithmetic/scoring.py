@@ -191,6 +191,11 @@ class TextScorer(TextModel):
     model: Any
     config: BertConfig
 
+    @property
+    def num_labels(self) -> int:
+        """Labels of the classifier: 1 for a reranker."""
+        return self.config.num_labels
+
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """Logits of the pairs or texts, (N, labels) float32, in their order.
 
@@ -212,7 +217,7 @@ class TextScorer(TextModel):
 
         ids = rows.ids
         if not ids:
-            return np.empty((0, self.config.num_labels), np.float32)
+            return np.empty((0, self.num_labels), np.float32)
         parts = run_packed(
             self.model,
             forward,
@@ -275,11 +280,12 @@ class TextScorer(TextModel):
             show_progress_bar: As in `compute_logits`.
 
         Raises:
-            ValueError: A model with several labels, or something that is not a text.
+            ValueError: A model with several labels, something that is not a text, or an activation
+                that returns several scores for a pair.
         """
-        if self.config.num_labels != 1:
+        if self.num_labels != 1:
             raise ValueError(
-                f"ranking needs a model with one label, but this one has {self.config.num_labels}. "
+                f"ranking needs a model with one label, but this one has {self.num_labels}. "
                 "minibert finetune reranker trains one."
             )
         if top_k is not None:

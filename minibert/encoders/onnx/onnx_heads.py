@@ -235,7 +235,7 @@ class OnnxHead(OnnxModel, TextScorer):
         Args:
             logits: A single label gets the activation that the folder names, else a sigmoid.
         """
-        if self.config.num_labels == 1:
+        if self.num_labels == 1:
             name = relevance_activation(self.config, self._activation)
         else:
             name = class_activation(self.config)
