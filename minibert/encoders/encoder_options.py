@@ -293,7 +293,7 @@ class EncodeKeywords(ArrayKeywords, total=False):
             `minibert.encoders.arithmetic.quantization.quantize`, with the ranges of these vectors.
             None means "float32".
         convert_to_tensor: Return one tensor on the model's device.
-        convert_to_numpy: False returns a list of tensors, one for each text.
+        convert_to_numpy: False returns a list of tensors on the model's device, one for each text.
         output_value: "sentence_embedding", or "token_embeddings" for a list with the features of
             each text's tokens, (tokens, D), before pooling.
     """
@@ -332,7 +332,7 @@ class PredictKeywords(RankKeywords, total=False):
 
     Attributes:
         apply_softmax: Apply a softmax over the labels after the activation, if there are several.
-        convert_to_numpy: False returns a list of tensors, one for each pair.
+        convert_to_numpy: False returns a list of tensors on the model's device, one for each pair.
         convert_to_tensor: Return one tensor on the model's device.
     """
 

@@ -229,27 +229,27 @@ class CrossEncoder(TextScorer):
 
         Returns:
             (N,) float32 for a model with one label, (N, labels) for several, or what
-            `activation_fn` makes of these. Without the first axis for a single pair.
+            `activation_fn` makes of these. Arrays are float32, and tensors have the type that it
+            gives. Without the first axis for a single pair.
 
         Raises:
-            ValueError: Something that is not a pair of strings, or an unknown prompt.
+            ValueError: Something that is not a pair of strings, an unknown prompt, or an
+                activation that does not return scores for each pair.
         """
         chosen = PredictOptions(**options)
         checked, is_single = _check_pairs(pairs)
         settings = self._prepare(chosen)
         array, _ = self.compute_logits(checked, settings, "pairs", bool(chosen.show_progress_bar))
         scores = self._scores(array, chosen)
-        if chosen.apply_softmax and scores.dim() > 1 and scores.shape[1] > 1:
+        if chosen.apply_softmax and scores.dim() > 1:
             scores = scores.softmax(dim=1)
-        if self.config.num_labels == 1:
-            scores = scores.reshape(len(checked))
         results: Any
         if chosen.convert_to_tensor:
-            results = scores.to(self.model.device)
+            results = scores.to(self.device)
         elif chosen.convert_to_numpy:
-            results = scores.numpy()
+            results = scores.float().numpy()
         else:
-            results = list(scores)
+            results = list(scores.to(self.device))
         if is_single:
             return results[0]
         return results
@@ -289,7 +289,8 @@ class CrossEncoder(TextScorer):
             those that were. `corpus_id` is the document's index.
 
         Raises:
-            ValueError: A model with several labels, or something that is not a text.
+            ValueError: A model with several labels, something that is not a text, or an activation
+                that returns several scores for a pair.
         """
         chosen = RankOptions(**options)
         return self.rank_documents(
@@ -298,15 +299,24 @@ class CrossEncoder(TextScorer):
             top_k,
             return_documents,
             self._prepare(chosen),
-            lambda logits: self._scores(logits, chosen).numpy(),
+            lambda logits: self._scores(logits, chosen).double().numpy(),
             bool(chosen.show_progress_bar),
         )
 
     def _scores(self, logits: Vectors, chosen: Any) -> Tensor:
-        """The activation of logits (N, labels), float32: (N, labels), or (N,) of a chosen label."""
+        """The activation of logits (N, labels): (N,) for a single score a pair, or (N, scores)."""
         activate = self.activation_fn if chosen.activation_fn is None else chosen.activation_fn
         with torch.no_grad():
-            return activate(torch.tensor(logits)).float()  # a copy, for one that works in place
+            scores = activate(torch.tensor(logits))  # a copy, for one that works in place
+        if self.num_labels == 1 and scores.numel() == len(logits):
+            scores = scores.reshape(len(logits))
+        if scores.shape[:1] != (len(logits),):
+            raise ArgumentError(
+                "activation_fn",
+                f"should return scores for each of {len(logits)} pairs, not a tensor of the shape "
+                f"{tuple(scores.shape)}.",
+            )
+        return scores
 
     def _prepare(self, chosen: Any) -> Settings:
         """Move the model where the options of a call want it, and return its settings."""

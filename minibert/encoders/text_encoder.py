@@ -556,8 +556,8 @@ class TextEncoder(TextModel):
             if chosen.convert_to_tensor or not chosen.convert_to_numpy:
                 import torch
 
-                tensor = torch.from_numpy(results)
-                results = tensor.to(self.device) if chosen.convert_to_tensor else list(tensor)
+                tensor = torch.from_numpy(results).to(self.device)
+                results = tensor if chosen.convert_to_tensor else list(tensor)
         return results[0] if single else results
 
     @typed_as(encode)

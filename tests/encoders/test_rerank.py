@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,18 @@ DOCUMENTS = [
     "in korea",
 ]
 PAIRS = [(QUERY, document) for document in DOCUMENTS]
+
+ACTIVATIONS: dict[str, Any] = {
+    "none": None,
+    "identity": torch.nn.Identity(),
+    "tanh": torch.nn.Tanh(),
+    "a label": lambda logits: logits[:, 0],
+    "kept": lambda logits: logits[:, -1:],
+    "two columns": lambda logits: torch.cat([logits[:, :1], -logits[:, :1]], dim=1),
+    "the best": lambda logits: logits.argmax(-1),
+    "bfloat16": lambda logits: logits.bfloat16(),
+    "double": lambda logits: logits.double(),
+}
 
 
 def both(folder: Path, **options: Any) -> tuple[CrossEncoder, Any]:
@@ -98,6 +111,34 @@ class TestAgainstSentenceTransformers:
             np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
         with pytest.raises(ValueError, match="there is no prompt 'q'. This model has query, x"):
             ours.predict(PAIRS, prompt_name="q")
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    @pytest.mark.parametrize("labels", [1, 3])
+    def test_options_of_predict(self, labels: int, activation: Any, tmp_path: Path) -> None:
+        """Bit for bit, as soon as each pair is computed alone."""
+        ours, theirs = both(classifier_folder(tmp_path, labels))
+        for softmax, tensor, array in itertools.product([False, True], repeat=3):
+            options: dict[str, Any] = {
+                "activation_fn": ACTIVATIONS[activation],
+                "apply_softmax": softmax,
+                "convert_to_tensor": tensor,
+                "convert_to_numpy": array,
+            }
+            for pairs in (PAIRS, PAIRS[:1], PAIRS[0]):
+                expected = theirs.predict(pairs, batch_size=1, **options)
+                assert_identical(ours.predict(pairs, batch_tokens=1, **options), expected)
+
+    @pytest.mark.parametrize("activation", ["none", "identity", "tanh", "double"])
+    def test_options_of_rank(self, activation: str, tmp_path: Path) -> None:
+        ours, theirs = both(classifier_folder(tmp_path, 1))
+        for top_k, texts in itertools.product([None, 1, 3, 99], [False, True]):
+            options: dict[str, Any] = {
+                "activation_fn": ACTIVATIONS[activation],
+                "top_k": top_k,
+                "return_documents": texts,
+            }
+            expected = theirs.rank(QUERY, DOCUMENTS, batch_size=1, **options)
+            assert ours.rank(QUERY, DOCUMENTS, batch_tokens=1, **options) == expected
 
     @pytest.mark.parametrize("labels", [1, 3])
     def test_lengths(self, labels: int, tmp_path: Path) -> None:
@@ -211,6 +252,25 @@ class TestInputs:
             encoder.predict(PAIRS, **workers)
         best = encoder.rank(QUERY, DOCUMENTS, top_k=1, return_documents=False)
         assert best == [{"corpus_id": int(scores.argmax()), "score": float(scores.max())}]
+
+    @pytest.mark.parametrize("labels", [1, 3])
+    def test_no_pairs(self, labels: int, tmp_path: Path) -> None:
+        encoder = CrossEncoder(classifier_folder(tmp_path, labels))
+        scores = encoder.predict([], apply_softmax=True)
+        assert scores.dtype == np.float32
+        assert scores.shape == ((0,) if labels == 1 else (0, labels))
+        assert encoder.predict([], convert_to_tensor=True).shape == scores.shape
+        assert encoder.predict([], convert_to_numpy=False) == []
+
+    def test_activations_that_lose_pairs(self, encoder: CrossEncoder, tmp_path: Path) -> None:
+        several = CrossEncoder(classifier_folder(tmp_path / "several", 3))
+        for model in (encoder, several):
+            with pytest.raises(
+                ValueError, match="activation_fn should return scores for each of 6"
+            ):
+                model.predict(PAIRS, activation_fn=torch.mean)
+        with pytest.raises(ValueError, match=r"one score for each of 6 pairs, not .* \(6, 2\)"):
+            encoder.rank(QUERY, DOCUMENTS, activation_fn=ACTIVATIONS["two columns"])
 
     @pytest.mark.usefixtures("at_once")
     def test_progress(self, encoder: CrossEncoder, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,6 +120,22 @@ def test_embed(precision: str, base: Path) -> None:
         np.testing.assert_allclose(embedder.encode(TEXTS), expected, atol=1e-5)
 
 
+def test_tensors_on_the_device(base: Path) -> None:
+    """Whether in one tensor or in a list, as in sentence-transformers."""
+    classifier: Any = build("BertForSequenceClassification", num_labels=1)
+    with fake_device():
+        embedder = SentenceEmbedder.from_pretrained(base, precision="exact", device=NAME)
+        reranker = CrossEncoder(classifier.to(DEVICE), embedder.tokenizer)
+        assert embedder.device == reranker.device == DEVICE
+        pairs = [(text, text) for text in TEXTS[:3]]
+        for options in ({"convert_to_tensor": True}, {"convert_to_numpy": False}):
+            for result in (
+                embedder.encode(TEXTS[:3], **options),
+                reranker.predict(pairs, **options),
+            ):
+                assert {tensor.device for tensor in result} == {DEVICE}
+
+
 COMMANDS = {
     "classify": ("BertForSequenceClassification", TEXTS[:5]),
     "entities": ("BertForTokenClassification", TEXTS[:5]),

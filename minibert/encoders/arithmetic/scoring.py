@@ -17,6 +17,7 @@ from minibert.encoders.rows.token_rows import Rows, Settings, Vectors, list_text
 from minibert.encoders.text_encoder import TextModel
 from minibert.inference.batching import Report
 from minibert.util.checks import check_count, warn_of_truncation
+from minibert.util.errors import ArgumentError
 from minibert.util.progress import SILENT, Progress
 
 
@@ -293,7 +294,14 @@ class TextScorer(TextModel):
         texts = list_texts(documents)
         pairs = [(query, text) for text in texts]
         logits, truncated = self.compute_logits(pairs, settings, "pairs", show_progress_bar)
-        scores = np.asarray(activation(logits)).reshape(len(texts))
+        scores = np.asarray(activation(logits))
+        if scores.size != len(texts):
+            raise ArgumentError(
+                "activation_fn",
+                f"should return one score for each of {len(texts)} pairs, not a tensor of the "
+                f"shape {scores.shape}.",
+            )
+        scores = scores.reshape(len(texts))
         ranking = Ranking()
         ranking.truncated = truncated
         for index in best_first(scores, logits[:, 0], top_k):
