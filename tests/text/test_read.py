@@ -10,9 +10,12 @@ import json
 import lzma
 import os
 import re
+import struct
 import sys
 import threading
 import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +37,14 @@ from minibert.text import (
     read_json_value,
     read_part,
 )
-from minibert.text.formats import ROW_FORMATS, delimited
+from minibert.text.formats import ROW_FORMATS, VECTOR_FORMATS, arrow_tables, delimited
+from minibert.text.formats.format import RowFormat
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.text.read import has_columns
+from minibert.text.request import RawRow, RowRequest
 from minibert.text.rows import BadRowError
+from minibert.text.write import write_rows
 
 TEXTS = ["a cat", "안녕하세요 여러분", 'she said "no"']
 ROWS = [{"text": text, "n": number} for number, text in enumerate(TEXTS)]
@@ -233,6 +239,17 @@ def test_rows_of_a_part_of_arrow_say_their_batch(tmp_path: Path) -> None:
     assert places[1:3] == [f"{path}, row 2", f"{path}, batch 2, row 1"]
 
 
+@pytest.mark.parametrize("slice_bytes", [1, 30])
+def test_rows_of_a_large_batch_keep_their_order(
+    slice_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow_tables, "SLICE_BYTES", slice_bytes)
+    rows = [{"text": str(number)} for number in range(1, 10)]
+    path = write(tmp_path, "a.arrow", arrow_bytes(rows, 7))
+    expected = [(f"{path}, row {row['text']}", row["text"]) for row in rows]
+    assert [(row.place, row.text) for row in read(path)] == expected
+
+
 @pytest.mark.parametrize("name", ["a.parquet.gz", "a.arrow.gz"])
 def test_a_compressed_table_is_a_single_part(name: str, tmp_path: Path) -> None:
     """Each part would unpack the whole file."""
@@ -240,6 +257,31 @@ def test_a_compressed_table_is_a_single_part(name: str, tmp_path: Path) -> None:
     data = {"a.parquet.gz": parquet_bytes(rows), "a.arrow.gz": arrow_bytes(rows)}[name]
     path = write(tmp_path, name, gzip.compress(data))
     assert len(parts_of(path, part_bytes=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("a.parquet", "pyarrow.parquet"), ("a.arrow", "pyarrow.ipc")]
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(
+    name: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, name, {"a.parquet": parquet_bytes(), "a.arrow": arrow_bytes()}[name])
+    form = VECTOR_FORMATS[path.suffix]
+    calls: dict[str, Callable[[], Any]] = {
+        "Reading": lambda: list(read(path)),
+        "Writing": lambda: write_rows(str(tmp_path / f"b{path.suffix}"), ROWS),
+        "Reading ": lambda: form.read_vectors(path),
+        "Writing ": lambda: form.write_vectors(path, [], 2),
+    }
+    for missing, reason in (
+        (module, "installed, but cannot be imported"),
+        ("pyarrow", r"not installed: .*\[parquet\]"),
+    ):
+        monkeypatch.setitem(sys.modules, missing, None)
+        for purpose, call in calls.items():
+            expected = rf"^{purpose.strip()} \{path.suffix} needs pyarrow, which is {reason}"
+            with pytest.raises(ImportError, match=expected):
+                call()
 
 
 def test_version_1_of_feather_is_refused_by_name(tmp_path: Path) -> None:
@@ -611,11 +653,21 @@ def test_a_file_without_rows_is_an_error(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"delimiter": ""}, {"delimiter": "::"}, {"quoting": "auto"}, {"encoding": "korean9"}]
+    "fields",
+    [
+        *[{"delimiter": delimiter} for delimiter in ("", "::", '"', "\r", "\n")],
+        *[{"quoting": "auto"}, {"encoding": "korean9"}, {"encoding": "base64"}],
+    ],
 )
 def test_values_of_a_table_that_do_not_exist(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(fields))):
+    with pytest.raises(ValueError, match=f"^{next(iter(fields))} "):
         Table(**fields)
+
+
+def test_values_of_a_table() -> None:
+    names: Any = ["text", "n"]
+    table = Table(columns=names, delimiter="X", quoting="none", encoding="cp949")
+    assert table.columns == ("text", "n")
 
 
 @pytest.mark.parametrize(
@@ -678,6 +730,10 @@ DAMAGED = {
     "c.arrow": arrow_bytes([{"text": "a"} for _ in range(99)]).replace(b"aa", b"\xff\xff"),
     "d.arrow": b"text\none\n",
     "a.arrow.gz": b"plain",
+    "e.arrow": arrow_bytes([{"text": text} for text in ("abc", "def", "ghi")], 3).replace(
+        struct.pack("<4i", 0, 3, 6, 9), struct.pack("<4i", 0, 6, 3, 9)
+    ),
+    "f.arrow": arrow_bytes([{"text": "a", "name": "b"}]).replace(b"name", b"n\xffme"),
     "b.parquet": parquet_bytes([{"text": "a"} for _ in range(99)]).replace(b"a", b"\xff"),
 }
 
@@ -686,11 +742,52 @@ DAMAGED = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, name, DAMAGED[name])
-    with pytest.raises(ValueError, match=name):
+    message = (
+        rf"{name} is damaged \(.*\)\. Get it again\.$|{name} is not a complete (parquet|arrow) "
+    )
+    if Location(path).compressed:
+        message = (
+            rf"{name} is damaged \(.*\), or not compressed as its ending says\. Get it again\.$"
+        )
+    with pytest.raises(ValueError, match=message):
         texts_of(path)
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=message):
         for part in parts_of(path, part_bytes=1).values():
             list(read_part(part))
+
+
+class Failing(RowFormat):
+    """A format whose library raises an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def records(self, request: RowRequest) -> Iterator[RawRow]:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("a.csv", OSError(5, "an error of the disk"), r"^a\.csv .* \(an error of the disk\)\.$"),
+        ("a.csv", OSError(2, "it is missing", "b"), r"it is missing: 'b'$"),
+        ("a.csv", OSError("the connection is lost"), "^the connection is lost$"),
+        ("a.csv", EOFError("it ends"), "^it ends$"),
+        ("a.csv", UnicodeError("it is not text"), "^it is not text$"),
+        ("a.csv.gz", ValueError("a.csv.gz, line 1: a row"), "^a.csv.gz, line 1: a row$"),
+        ("a.csv.gz", RuntimeError("another error"), "^another error$"),
+    ],
+)
+def test_errors_without_damage_stay(name: str, error: Exception, message: str) -> None:
+    with pytest.raises(type(error), match=message):
+        list(Failing(error).read(RowRequest(Location(name), Table())))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_any_error_of_arrow_means_damage(name: str) -> None:
+    error = pyarrow.ArrowNotImplementedError("it is new")
+    with pytest.raises(ValueError, match=rf"{name} is damaged \(it is new\).*\. Get it again"):
+        list(Failing(error).read(RowRequest(Location(name), Table())))
 
 
 @pytest.mark.needs("named pipes")
@@ -895,8 +992,13 @@ def test_an_option_without_effect_is_said(
     data = {"a.jsonl": JSON_LINES, "a.json": ARRAY, "a.parquet": parquet_bytes(), "a.txt": LINES}
     data["a.arrow"] = arrow_bytes()
     path = write(tmp_path, name, data[name])
+    table = Table(**options)
     with pytest.warns(UserWarning, match=f"{next(iter(options))} has no effect on .*{name}"):
-        assert [row.text for row in read(path, Table(**options))] == TEXTS
+        assert [row.text for row in read(path, table)] == TEXTS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(read(path))
+        list(read_part(Part(str(path), 1), table))  # the first part has said it
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

@@ -1,10 +1,14 @@
 """Rows that are written are read back the same."""
 
+import tempfile
+
+import numpy as np
 import pytest
 
 from minibert.text import Table, read
-from minibert.text.formats import ROW_WRITERS
+from minibert.text.formats import ROW_WRITERS, VECTOR_FORMATS, Entry
 from minibert.text.formats.arrow_tables import ROWS_PER_GROUP
+from minibert.text.formats.format import with_columns
 from minibert.text.write import write_rows
 
 ROWS = [
@@ -159,5 +163,81 @@ def test_a_character_that_the_encoding_lacks(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
 def test_a_format_without_text_has_no_encoding(tmp_path, ending):
-    with pytest.raises(ValueError, match="output_encoding has no effect"):
+    with pytest.raises(ValueError, match=rf"^output_encoding has no effect on 'rows\{ending}'"):
         write_rows(str(tmp_path / f"rows{ending}"), [{"text": "a"}], "cp949")
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_rows_wait_in_the_folder_of_their_file(tmp_path, monkeypatch, ending):
+    """The folder of temporary files may be small."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert write_rows(str(tmp_path / f"rows{ending}"), ROWS) == len(ROWS)
+
+
+def test_the_columns_are_known_after_the_first_row():
+    rows = iter(ROWS)
+    assert with_columns(rows, ["other"])[0] == ["text", "label"]
+    assert list(rows) == ROWS[1:]
+
+
+def vectors_read_back(path, chunks):
+    """The vectors as they are read, and the other columns."""
+    form = VECTOR_FORMATS[path.suffix]
+    form.write_vectors(path, iter(chunks), 2)
+    vectors = form.read_vectors(path)
+    assert vectors.dtype == np.float32
+    if not form.has_texts:
+        return vectors, None
+    table = Table(id="id") if chunks and chunks[0][0][0].id is not None else None
+    rows = list(read(path, table)) if len(vectors) else []
+    return vectors, [(row.text, row.id) for row in rows]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, ">f4"])
+@pytest.mark.parametrize("ids", [(None, None, None), ("a", "나", ""), (1, -(2**63), 2**63 - 1)])
+@pytest.mark.parametrize("ending", VECTOR_FORMATS)
+def test_vectors_are_read_back_with_texts_and_ids(tmp_path, ending, ids, kind):
+    if VECTOR_FORMATS[ending].has_typed_ids:
+        pytest.importorskip("pyarrow")
+    texts = ["a", "안녕", ""]
+    entries = list(map(Entry, texts, ids))
+    values = np.asfortranarray(np.arange(6, dtype=kind).reshape(3, 2))
+    chunks = [(entries[:2], values[:2]), (entries[2:], values[2:])]
+    vectors, rows = vectors_read_back(tmp_path / f"v{ending}", chunks)
+    np.testing.assert_array_equal(vectors, [[0, 1], [2, 3], [4, 5]])
+    if rows is not None:
+        assert rows == list(zip(texts, ids, strict=True))
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ((1, "a"), "whole numbers or strings, not some of each"),
+        ((1, 2**63), r"from -2\*\*63 to 2\*\*63 - 1"),
+    ],
+)
+def test_ids_of_a_table_have_one_type(tmp_path, ending, ids, message):
+    pytest.importorskip("pyarrow")
+    entries = [Entry("a", name) for name in ids]
+    with pytest.raises(ValueError, match=message):
+        vectors_read_back(tmp_path / f"v{ending}", [(entries, np.zeros((2, 2), np.float32))])
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_some_vectors_of_a_table_have_an_id(tmp_path, ending):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    feather = pytest.importorskip("pyarrow.feather")
+    path = tmp_path / f"v{ending}"
+    entries = [Entry("a", 1), Entry("b"), Entry("c", 3)]
+    VECTOR_FORMATS[ending].write_vectors(path, [(entries, np.zeros((3, 2), np.float32))], 2)
+    table = {".parquet": parquet, ".arrow": feather}[ending].read_table(path)
+    assert table.column_names == ["id", "text", "vector"]
+    assert table["id"].to_pylist() == [1, None, 3]
+    assert str(table["vector"].type).startswith("fixed_size_list<")
+
+
+def test_an_encoding_that_does_not_exist(tmp_path):
+    with pytest.raises(ValueError, match="^output_encoding 'korean9' does not exist"):
+        write_rows(str(tmp_path / "rows.csv"), ROWS, "korean9")
