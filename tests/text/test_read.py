@@ -245,9 +245,31 @@ def test_rows_of_a_large_batch_keep_their_order(
 ) -> None:
     monkeypatch.setattr(arrow_tables, "SLICE_BYTES", slice_bytes)
     rows = [{"text": str(number)} for number in range(1, 10)]
-    path = write(tmp_path, "a.arrow", arrow_bytes(rows, 7))
-    expected = [(f"{path}, row {row['text']}", row["text"]) for row in rows]
-    assert [(row.place, row.text) for row in read(path)] == expected
+    for data in (arrow_bytes(rows, 4), stream_bytes(rows)):
+        path = write(tmp_path, "a.arrow", data)
+        expected = [(f"{path}, row {row['text']}", row["text"]) for row in rows]
+        assert [(row.place, row.text) for row in read(path)] == expected
+
+
+def test_a_stream_of_arrow_elsewhere(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe(f"/{tmp_path.name}/a.arrow", stream_bytes())
+    uri = f"memory://{tmp_path.name}/a.arrow"
+    assert texts_of(uri) == TEXTS
+    assert list(parts_of(uri, part_bytes=1)) == ["a.arrow-000000000000"]
+
+
+@pytest.mark.parametrize("data", [arrow_bytes, stream_bytes])
+def test_batches_of_arrow_stay_in_their_file(
+    data: Callable[[list[dict[str, Any]]], bytes], tmp_path: Path
+) -> None:
+    """It is mapped into memory."""
+    path = write(tmp_path, "a.arrow", data([{"text": "a" * 10**6}] * 2))
+    before = pyarrow.total_allocated_bytes()
+    rows = read(path)
+    next(rows)
+    assert pyarrow.total_allocated_bytes() - before < 10**6
+    rows.close()
 
 
 @pytest.mark.parametrize("name", ["a.parquet.gz", "a.arrow.gz"])
