@@ -29,8 +29,8 @@ def test_a_vocabulary_that_does_not_fit_the_scenes_is_an_error(
     out = tmp_path / "learn.html"
     assert main(["learn", "--model", str(tmp_path), "--output", str(out)]) == 1
     message = capsys.readouterr().err
-    assert "minibert-en need man, which it cuts into [UNK]" in message
-    assert "minibert-ko need 배를" in message and "Take minibert-en or minibert-ko" in message
+    assert "minibert-en need doctor, which it cuts into [UNK]" in message
+    assert "minibert-ko need 병원" in message and "Take minibert-en or minibert-ko" in message
     assert not out.exists()
 
 
