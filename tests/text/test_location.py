@@ -7,6 +7,7 @@ import gzip
 import importlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +46,7 @@ def test_the_ending_of_a_web_address() -> None:
         ("a/b", "c.txt", os.path.join("a/b", "c.txt")),
         ("memory://a", "b/c.txt", "memory://a/b/c.txt"),
         ("memory://a//", "b", "memory://a/b"),
+        ("memory://aX", "b", "memory://aX/b"),
         ("memory://a/?x=1", "b", "memory://a/b?x=1"),
         ("memory://a", "", "memory://a"),
         ("a", "", "a"),
@@ -94,6 +96,7 @@ class FileSystem:
         self.entries = entries
         self.protocol = protocol
         self.folders: list[tuple[str, bool]] = []
+        self.opened: list[tuple[str, str]] = []
 
     def exists(self, path: str) -> bool:
         return True
@@ -106,6 +109,7 @@ class FileSystem:
         self.folders.append((path, exist_ok))
 
     def open(self, path: str, mode: str) -> Any:
+        self.opened.append((path, mode))
         raise RuntimeError("no route to host")
 
 
@@ -121,13 +125,13 @@ def test_sizes_and_times_of_other_file_systems() -> None:
         "folder/d": {"size": 5, "last_modified": time},
         "folder/c": {"size": 4, "LastModified": time},
         "folder/b": {"size": 3, "mtime": 7},
-        "folder/a": {"size": None},
+        "folder/Xa": {"size": None},
         "folder/.hidden": {"size": 1},
         "folder/sub/_hidden": {"size": 1},
     }
     stamp = time.timestamp()
     files = location_in(FileSystem(entries)).files()
-    expected = [("a", (0, 0.0)), ("b", (3, 7.0)), ("c", (4, stamp)), ("d", (5, stamp))]
+    expected = [("Xa", (0, 0.0)), ("b", (3, 7.0)), ("c", (4, stamp)), ("d", (5, stamp))]
     assert list(files.items()) == expected
 
 
@@ -145,9 +149,17 @@ def test_a_folder_is_made_with_those_above(tmp_path: Path) -> None:
 
 
 def test_an_upload_that_fails_names_its_place() -> None:
+    """Until it is complete, its name is hidden."""
+    fs = FileSystem({})
+    location = location_in(fs)
+    location.path = "top/a.txt"
     with pytest.raises(OSError, match="^folder cannot be reached: no route to host"):
-        with location_in(FileSystem({})).replacing() as temporary:
+        with location.replacing() as temporary:
+            assert temporary.is_absolute() and temporary.name == "a.txt"
             temporary.touch()
+    [(path, mode)] = fs.opened
+    assert re.fullmatch(r"top/\.a\.txt\.[0-9a-f]{32}\.tmp", path)
+    assert mode == "wb"
 
 
 def test_files_of_this_machine(tmp_path: Path) -> None:
@@ -165,12 +177,14 @@ def test_files_after_a_pipe_are_listed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a")
     (tmp_path / "b").touch()
     assert list(Location(tmp_path).files()) == ["b"]
+    assert list(Location(tmp_path / "a").files()) == [""]
 
 
 def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.BufferedReader(io.BytesIO(b"a line"))  # type: ignore[arg-type]
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stdin))
     assert Location("-").open() is stdin
+    assert str(Location("-")) == "stdin"
     plain = io.BytesIO(b"a line")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=plain))
     opened: Any = Location("-").open()

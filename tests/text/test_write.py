@@ -1,12 +1,14 @@
 """Rows that are written are read back the same."""
 
+import json
+import struct
 import tempfile
 
 import numpy as np
 import pytest
 
 from minibert.text import Table, read
-from minibert.text.formats import ROW_WRITERS, VECTOR_FORMATS, Entry
+from minibert.text.formats import ROW_WRITERS, VECTOR_FORMATS, Entry, arrow_tables
 from minibert.text.formats.arrow_tables import ROWS_PER_GROUP
 from minibert.text.formats.format import with_columns
 from minibert.text.write import write_rows
@@ -188,6 +190,7 @@ def vectors_read_back(path, chunks):
     vectors = form.read_vectors(path)
     assert vectors.dtype == np.float32
     if not form.has_texts:
+        assert isinstance(vectors, np.memmap)
         return vectors, None
     table = Table(id="id") if chunks and chunks[0][0][0].id is not None else None
     rows = list(read(path, table)) if len(vectors) else []
@@ -241,3 +244,67 @@ def test_some_vectors_of_a_table_have_an_id(tmp_path, ending):
 def test_an_encoding_that_does_not_exist(tmp_path):
     with pytest.raises(ValueError, match="^output_encoding 'korean9' does not exist"):
         write_rows(str(tmp_path / "rows.csv"), ROWS, "korean9")
+
+
+@pytest.mark.parametrize(
+    ("shape", "offsets", "message"),
+    [
+        ([True, 4], [0, 16], "the header has True for a size"),
+        ([1.0, 4], [0, 16], r"the header has 1\.0 for a size"),
+        ([-1, -4], [0, 16], "the header has -1 for a size"),
+        ([1, 4], [-16, 0], "the header has -16 for a size"),
+        ([1, 4], [1, 16], "do not agree"),
+        ([2, 4], [0, 16], "do not agree"),
+        ([1, 4], [1, 17], "do not agree"),
+    ],
+)
+def test_a_header_of_safetensors_that_is_not_of_its_file(tmp_path, shape, offsets, message):
+    tensor = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
+    header = json.dumps({"vectors": tensor}).encode()
+    path = tmp_path / "v.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
+    with pytest.raises(ValueError, match=message):
+        VECTOR_FORMATS[".safetensors"].read_vectors(path)
+
+
+def test_vectors_of_a_table_with_other_batches(tmp_path):
+    """Other programs write empty batches, and lists whose places a damaged file has wrong."""
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "v.arrow"
+    batch = arrow.record_batch({"vector": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
+    with arrow.ipc.new_file(str(path), batch.schema) as writer:
+        writer.write_batch(batch[:0])
+        writer.write_batch(batch)
+    form = VECTOR_FORMATS[".arrow"]
+    np.testing.assert_array_equal(form.read_vectors(path), [[1, 2], [3, 4], [5, 6]])
+    places = struct.pack("<4i", 0, 2, 4, 6)
+    assert places in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(places, struct.pack("<4i", 2, 4, 6, 8)))
+    with pytest.raises(ValueError, match="offset"):
+        form.read_vectors(path)
+
+
+@pytest.mark.parametrize("ending", [end for end in VECTOR_FORMATS if "json" not in end])
+def test_files_without_vectors_have_a_dimension(tmp_path, ending):
+    if VECTOR_FORMATS[ending].has_typed_ids:
+        pytest.importorskip("pyarrow")
+    vectors, _ = vectors_read_back(tmp_path / f"v{ending}", [])
+    assert vectors.shape == (0, 2)
+
+
+def test_lists_of_any_size_without_vectors(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "v.parquet"
+    parquet.write_table(
+        arrow.table({"vector": arrow.array([], arrow.list_(arrow.float32()))}), path
+    )
+    vectors = VECTOR_FORMATS[".parquet"].read_vectors(path)
+    assert (vectors.shape, vectors.dtype) == ((0, 0), np.float32)
+
+
+def test_texts_that_are_too_long_for_one_array(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(arrow_tables, "MAX_STRING_BYTES", 3)
+    chunks = [([Entry("안녕", "a")], np.zeros((1, 2), np.float32))]
+    assert vectors_read_back(tmp_path / "v.arrow", chunks)[1] == [("안녕", "a")]
