@@ -232,14 +232,17 @@ def test_large_files_have_several_parts(tmp_path: Path) -> None:
     assert [len(list(read_part(part))) for part in parts.values()] == [4, 2]
 
 
-@pytest.mark.parametrize("part_bytes", [1, 30, 60, 10**6])
-def test_rows_of_row_groups_are_counted_in_the_file(part_bytes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "group"), [(7, 2), (600, 550)])
+@pytest.mark.parametrize("part_bytes", [30, 60, 2000, 10**6])
+def test_rows_of_row_groups_are_counted_in_the_file(
+    part_bytes: int, count: int, group: int, tmp_path: Path
+) -> None:
     path = tmp_path / "a.parquet"
-    table = pyarrow.Table.from_pylist([{"text": str(number)} for number in range(1, 8)])
-    parquet.write_table(table, path, row_group_size=2)
+    table = pyarrow.Table.from_pylist([{"text": str(number)} for number in range(1, count + 1)])
+    parquet.write_table(table, path, row_group_size=group)
     parts = parts_of(path, part_bytes=part_bytes).values()
     rows = [(row.place, row.text) for part in parts for row in read_part(part)]
-    assert rows == [(f"{path}, row {number}", str(number)) for number in range(1, 8)]
+    assert rows == [(f"{path}, row {number}", str(number)) for number in range(1, count + 1)]
     assert [(row.place, row.text) for row in read(path)] == rows
 
 
