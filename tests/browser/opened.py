@@ -143,6 +143,7 @@ AGAIN = """(address) => {
   if ($("ask")) {
     $("ask").hidden = true;
     $("ask-box").value = "";
+    foldAnswer(false);
   }
   history.replaceState(null, "", address || "#");
   onhashchange();
