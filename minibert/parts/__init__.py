@@ -54,7 +54,7 @@ def own_part(forward: Forward) -> Forward:
             layout, or an argument that asks for something that minibert does not have.
         TypeError: When it is called, an unknown keyword.
     """
-    own_arguments = inspect.signature(forward).parameters.keys()
+    own_arguments = frozenset(inspect.signature(forward).parameters)
 
     @wraps(forward)
     def called(
