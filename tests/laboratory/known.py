@@ -135,6 +135,16 @@ def keeps_a_bias(library: Any) -> bool:
         return torch.equal(*(each(torch.tensor([[1, 2]])).logits for each in (model, loaded)))
 
 
+def keeps_a_decoder(library: Any) -> bool:
+    """Whether a model whose tie was switched off computes the same when it is saved and loaded."""
+    model = small(library, "BertForMaskedLM")
+    model.config.tie_word_embeddings = False
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        loaded = type(model).from_pretrained(folder).eval()
+        return torch.equal(*(each(torch.tensor([[1, 2]])).logits for each in (model, loaded)))
+
+
 def dtype_of_a_file(library: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         small(library).save_pretrained(folder)
@@ -375,6 +385,13 @@ KNOWN: list[Known] = [
         "docs/parity.md",
         "An untied masked language model that was resized keeps its bias",
         lambda: outcomes(keeps_a_bias) == (True, False),
+    ),
+    Known(
+        "a tie that is switched off",
+        "transformers saves the shared tensor once, and draws the decoder when it loads",
+        "docs/parity.md",
+        "A model whose tie was switched off after it was built keeps its decoder",
+        lambda: outcomes(keeps_a_decoder) == (True, False),
     ),
     Known(
         "weights of zeros",

@@ -212,6 +212,12 @@ changes = st.lists(
 )
 
 
+def has_shared_decoder(model: Any) -> bool:
+    """Whether the decoder of a masked language model is the tensor of its word embeddings."""
+    decoder = model.get_output_embeddings()
+    return decoder is not None and decoder.weight is model.get_input_embeddings().weight
+
+
 @programs(
     "models", share=0.2, quick=8, fields=configs(), head=st.sampled_from(HEADS), steps=changes
 )
@@ -234,6 +240,8 @@ def test_changed_saved_and_loaded(fields: dict[str, Any], head: str, steps: list
             is_tied = pair[0].config.tie_word_embeddings
             if is_resized and not is_tied:
                 return  # transformers loses a bias, or its size: a known difference
+            if change in ("save", "exchange") and not is_tied and has_shared_decoder(pair[0]):
+                return  # transformers loses the decoder: a known difference
             if change == "exchange":
                 for model, other in zip(pair, ("theirs", "ours"), strict=True):
                     model.save_pretrained(f"{folder}/{number}-{other}")
