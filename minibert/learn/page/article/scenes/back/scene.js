@@ -149,6 +149,7 @@ const backFigure = {
     const what = /** @type {Computed} */ (found.of);
     const back = /** @type {Back} */ (found.back);
     const cells = back.states.map(lengths);
+    const longest = Math.max(...cells.flat());
     /** @param {number} c */
     const depthOf = (c) => sizes.layers - c; // the way back reads from left to right
     /**
@@ -167,7 +168,7 @@ const backFigure = {
       cursor: [found.token, depthOf(found.depth)],
       rowLabel: (r) => what.tokens[r].piece,
       colLabel: (c) => `h${depthOf(c)}`,
-      shade: (r, c) => value(r, c) / most(),
+      shade: (r, c) => value(r, c) / longest,
       write: (r, c) => value(r, c).toFixed(2),
       describe: (r, c) =>
         t("lesson.back.cell", {
