@@ -16,7 +16,7 @@ import torch
 from conftest import HEADS
 from hypothesis import strategies as st
 from programs import Failure, assert_same, outcome, programs, seed
-from test_random_models import MLM, build, configs
+from test_random_models import MLM, build, configs, fields_of
 from torch import Tensor, nn
 
 import minibert
@@ -209,8 +209,8 @@ def seen(model: Any, head: str) -> dict[str, Any]:
     steps=st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=3),
 )
 def test_copied_replaced_and_loaded(fields: dict[str, Any], head: str, steps: list[str]) -> None:
+    fields = fields_of(head, fields)
     if head == "BertForQuestionAnswering":
-        fields = {**fields, "num_labels": 2, "problem_type": None}  # start and end
         steps = [step for step in steps if step != "labels"]
     if head in MLM and not fields["tie_word_embeddings"]:
         # of resized and replaced decoders transformers loses a bias: a known difference

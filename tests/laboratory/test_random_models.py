@@ -74,6 +74,13 @@ calls = st.fixed_dictionaries(
 )
 
 
+def fields_of(head: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a config, with the two labels of a head for answers: start and end."""
+    if head == "BertForQuestionAnswering":
+        return {**fields, "num_labels": 2, "problem_type": None}
+    return fields
+
+
 def build(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any]) -> Any:
     """A model whose weights are those of `call["seed"]` in both libraries."""
     seed(call["seed"])
@@ -230,8 +237,7 @@ def test_changed_saved_and_loaded(fields: dict[str, Any], head: str, steps: list
         "checkpointing": False,
         "dtype": "float32",
     }
-    if head == "BertForQuestionAnswering":
-        fields = {**fields, "num_labels": 2, "problem_type": None}  # start and end
+    fields = fields_of(head, fields)
     pair = [build(library, head, fields, call) for library in (minibert, transformers)]
     is_resized = False
     with tempfile.TemporaryDirectory() as folder:

@@ -21,6 +21,7 @@ from test_random_models import (
     calls,
     compare_libraries,
     configs,
+    fields_of,
     for_training,
 )
 from torch import Tensor, nn
@@ -241,8 +242,7 @@ def used(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any], 
 )
 def test_uses(fields: dict[str, Any], head: str, call: dict[str, Any], use: str) -> None:
     call = {**for_training(head, call), "embeds": False, "labels": False, "one_row": False}
-    if head == "BertForQuestionAnswering":
-        fields = {**fields, "num_labels": 2, "problem_type": None}  # start and end
+    fields = fields_of(head, fields)
     if use == "other attention":  # whose masks of four dimensions are additive
         call = {**call, "attn_implementation": "eager"}
     # transformers sets a flag of the inputs of layers that are computed again
