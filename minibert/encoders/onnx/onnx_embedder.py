@@ -315,7 +315,7 @@ class OnnxEmbedder(TextEncoder):
         width = int(self.model.outputs[output][-1])
         if not arrays:
             return np.empty((0, width), np.float32)
-        return np.concatenate(arrays).reshape(-1, width)  # a tenth of the time of np.stack
+        return np.concatenate(arrays).reshape(-1, width)  # faster than np.stack
 
     def apply_steps(self, pooled: Vectors) -> Vectors:
         """The vectors behind the steps, (N, D).
