@@ -7,6 +7,7 @@ compat/model_methods.py. A first reader can skip all of them: BERT is computed i
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -148,7 +149,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         config = as_bert_config(config, cls.config_class)
         model_options, fields = split_model_options(cls, (), drop_unused(changes))
         config = config.replace(**fields) if fields else config
-        with NewTensors(config.torch_dtype):
+        dtype = config.torch_dtype
+        with nullcontext() if dtype is None else NewTensors(dtype):
             return cls(config, **model_options)
 
     _from_config = from_config  # the name in transformers

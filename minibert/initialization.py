@@ -171,10 +171,10 @@ class NewTensors(TorchFunctionMode):
     numbers. `torch.set_default_dtype` would do it in all threads.
 
     Args:
-        dtype: The type where none is given. None leaves torch's default.
+        dtype: The type where none is given.
     """
 
-    def __init__(self, dtype: torch.dtype | None) -> None:
+    def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
         self.dtype = dtype
 
@@ -183,7 +183,7 @@ class NewTensors(TorchFunctionMode):
     ) -> Any:
         """Return a new tensor of floating-point numbers in the type, unless one is given."""
         kwargs = kwargs or {}
-        if self.dtype is None or kwargs.get("dtype") is not None:
+        if kwargs.get("dtype") is not None:
             return function(*args, **kwargs)
         if function in _FLOATING:
             return function(*args, **{**kwargs, "dtype": self.dtype})
